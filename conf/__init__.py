@@ -1,0 +1,1 @@
+"""The catalogue of config groups: one folder per choice, one file per option."""

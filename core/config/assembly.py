@@ -1,0 +1,138 @@
+"""From a typed config to the objects that it names, with everything checked that can be without a framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from core.config.schema import Choice, Device, RunConfig
+from core.config.typed import build_typed
+from core.contracts import SGD, Adam, AdamW, Backend, Communicator, Dataset, DeviceProbe, Model, Optimizer, Sharder
+from core.errors import ConfigError, DeviceError
+from core.layout import Flow, Layout, build_flow
+from core.plugin_system import Catalogue, Registry
+from core.spec import ModelSpec
+
+AUTO_COMMUNICATOR = "auto"
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The parts of a run.
+
+    Attributes:
+        config: The config, with device and communicator resolved when `assemble` was asked to.
+        global_batch: Samples in one update.
+    """
+
+    config: RunConfig
+    backend: Backend
+    model: Model
+    dataset: Dataset
+    sharder: Sharder
+    communicator: Communicator[Any]
+    optimizer: Optimizer
+    spec: ModelSpec
+    layout: Layout
+    flow: Flow
+    global_batch: int
+
+
+def optimizers() -> Registry[type[Optimizer]]:
+    """Returns the update rules by name."""
+    registry: Registry[type[Optimizer]] = Registry("optimizer")
+    for rule in (Adam, AdamW, SGD):
+        registry.add(rule.name, rule, "core")
+    return registry
+
+
+def build_plugged(catalogue: Catalogue, kind: str, choice: Choice) -> Any:
+    """Returns an instance of what `choice` names, with its options checked.
+
+    Raises:
+        UnknownNameError: Nobody provides the name.
+        ConfigError: An option is unknown or has a value of the wrong type.
+    """
+    cls = catalogue.get(kind, choice.name)
+    return cls(build_typed(cls.Options, choice.options, kind))
+
+
+def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
+    """Builds and checks the parts of a run; a device or communicator "auto" is resolved.
+
+    Raises:
+        AnycardError: Whatever is wrong with the config, the data's headers, the layout or the device.
+    """
+    backend: Backend = build_plugged(catalogue, "backend", config.backend)
+    model: Model = build_plugged(catalogue, "model", config.model)
+    dataset: Dataset = build_plugged(catalogue, "data", config.data)
+    sharder: Sharder = build_plugged(catalogue, "sharder", config.sharder)
+    rule = optimizers().get(config.optimizer.name)
+    optimizer = build_typed(rule, config.optimizer.options, "optimizer")
+    spec = model.spec(dataset.sample_spec())
+    layout = sharder.plan(spec, config.cards)
+    flow = build_flow(spec, layout)
+    config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards).device))
+    config = replace(config, communicator=_resolve_communicator(backend, config))
+    communicator = build_plugged(catalogue, "communicator", config.communicator)
+    if config.device.value not in communicator.devices:
+        raise ConfigError(
+            f"Communicator '{communicator.name}' does not serve device '{config.device.value}'.",
+            allowed=f"devices {', '.join(communicator.devices)}",
+            remedy="Use communicator=auto, which takes the one that fits the device.",
+        )
+    return Assembly(
+        config=config,
+        backend=backend,
+        model=model,
+        dataset=dataset,
+        sharder=sharder,
+        communicator=communicator,
+        optimizer=optimizer,
+        spec=spec,
+        layout=layout,
+        flow=flow,
+        global_batch=config.batch.global_size or config.batch.per_card * layout.num_batch_shards,
+    )
+
+
+def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
+    """Returns the device that ranks will use.
+
+    Raises:
+        DeviceError: The device that was asked for is not there, or there are fewer of it than cards.
+    """
+    if wanted == Device.auto.value:
+        probes = [backend.probe(device) for device in backend.devices]
+        usable = [probe for probe in probes if not probe.missing]
+        if not usable:
+            raise DeviceError(
+                f"Backend '{backend.name}' finds no device that it can use.",
+                received="; ".join(f"{probe.device}: {probe.missing}" for probe in probes),
+            )
+        return usable[0]
+    if wanted not in backend.devices:
+        raise DeviceError(
+            f"Backend '{backend.name}' does not run on device '{wanted}'.",
+            allowed=f"auto, {', '.join(backend.devices)}",
+        )
+    probe = backend.probe(wanted)
+    if probe.missing:
+        raise DeviceError(
+            f"Device '{wanted}' cannot be used here.",
+            received=probe.missing,
+            remedy="Use device=cpu, or device=auto to take what is there.",
+        )
+    if probe.count is not None and cards > probe.count:
+        raise DeviceError(
+            f"More cards than devices: cards={cards}, but there are {probe.count} of device '{wanted}'.",
+            allowed=f"cards of 1 to {probe.count}",
+            remedy="Use fewer cards, or device=cpu, where a process stands in for a card.",
+        )
+    return probe
+
+
+def _resolve_communicator(backend: Backend, config: RunConfig) -> Choice:
+    if config.communicator.name != AUTO_COMMUNICATOR:
+        return config.communicator
+    return replace(config.communicator, name=backend.default_communicator(config.device.value))

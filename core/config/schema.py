@@ -1,0 +1,143 @@
+"""The schema of a run: every key that does not belong to a plugin, with its type, unit and default.
+
+The defaults that a user meets stand in conf/config.yaml; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from core.data.batches import LastBatch
+from core.errors import ConfigError
+
+DEFAULT_EPOCHS = 60
+
+
+class Device(Enum):
+    """The kind of device that ranks use; auto takes the backend's first that is there, and says which."""
+
+    auto = "auto"
+    cpu = "cpu"
+    npu = "npu"
+    cuda = "cuda"
+
+
+class OnNan(Enum):
+    """What to do when a loss or gradient is not finite."""
+
+    stop = "stop"
+    skip = "skip"
+
+
+# What a sweep does when one of its jobs fails; made so because Python takes no member by the name of `continue`.
+OnError = Enum("OnError", {"continue": "continue", "stop": "stop"})
+
+
+def require(fits: bool, key: str, received: object, allowed: str) -> None:
+    """Raises ConfigError for `key` unless it fits."""
+    if not fits:
+        raise ConfigError(f"'{key}' is out of range.", received=received, allowed=allowed)
+
+
+@dataclass(kw_only=True)
+class BatchConfig:
+    """How many samples one update sees."""
+
+    per_card: int = 64  # samples for each part of the batch; times the number of parts it is the global batch
+    global_size: int | None = None  # samples in the global batch (key: batch.global); overrides per_card
+    last: LastBatch = LastBatch.keep  # an epoch's last short batch: keep it, padded and weighted, or drop it
+
+    def __post_init__(self) -> None:
+        require(self.per_card >= 1, "batch.per_card", self.per_card, "at least 1")
+        require(self.global_size is None or self.global_size >= 1, "batch.global", self.global_size, "at least 1")
+
+
+@dataclass(kw_only=True)
+class EvalConfig:
+    """When to evaluate."""
+
+    every_epochs: int = 1  # epochs between evaluations, and one at the end; 0: never
+    batch: int = 256  # samples a card evaluates at once; more is faster until memory runs out
+
+    def __post_init__(self) -> None:
+        require(self.every_epochs >= 0, "eval.every_epochs", self.every_epochs, "at least 0 (0: never)")
+        require(self.batch >= 1, "eval.batch", self.batch, "at least 1")
+
+
+@dataclass(kw_only=True)
+class CheckpointConfig:
+    """When to save, and what to keep."""
+
+    every_steps: int = 100  # steps between checkpoints, beside the best and the last; 0: only these
+    keep: int = 2  # newest checkpoints that are kept, beside the best
+
+    def __post_init__(self) -> None:
+        require(self.every_steps >= 0, "checkpoint.every_steps", self.every_steps, "at least 0 (0: best and last)")
+        require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
+
+
+@dataclass(kw_only=True)
+class LogConfig:
+    """What is written down."""
+
+    every_steps: int = 10  # steps between lines of metrics.jsonl
+
+    def __post_init__(self) -> None:
+        require(self.every_steps >= 1, "log.every_steps", self.every_steps, "at least 1")
+
+
+@dataclass(kw_only=True)
+class SweepConfig:
+    """How a multirun goes on."""
+
+    on_error: OnError = OnError["continue"]  # when a job fails: continue with the others, or stop
+
+
+@dataclass(kw_only=True)
+class Choice:
+    """One config group's choice: a name, and the options of what it names."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class RunConfig:
+    """One run."""
+
+    backend: Choice
+    model: Choice
+    data: Choice
+    sharder: Choice
+    communicator: Choice
+    optimizer: Choice
+    cards: int = 1  # accelerators, or processes that stand in for them; one rank each
+    nodes: int = 1  # machines
+    device: Device = Device.auto
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    epochs: int | None = None  # passes over the training data; 60 when steps is not given either
+    steps: int | None = None  # updates, instead of epochs
+    seed: int = 0  # of initial values and sample order
+    deterministic: bool = False  # ask every library for the same bits each time, at some speed
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    resume: str = "never"  # never, auto (the run directory's newest whole checkpoint) or a path
+    log: LogConfig = field(default_factory=LogConfig)
+    on_nan: OnNan = OnNan.stop
+    objective: str = "eval_accuracy"  # the summary's number that a sweep optimises
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+
+    def __post_init__(self) -> None:
+        require(self.cards >= 1, "cards", self.cards, "at least 1")
+        require(self.nodes == 1, "nodes", self.nodes, "1: runs over several machines are not supported yet")
+        require(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1")
+        require(self.steps is None or self.steps >= 1, "steps", self.steps, "at least 1")
+        if self.epochs is not None and self.steps is not None:
+            raise ConfigError(
+                "'epochs' and 'steps' are both set.",
+                received=f"epochs={self.epochs} steps={self.steps}",
+                allowed="one of them",
+                remedy="Set the other to null.",
+            )

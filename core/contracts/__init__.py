@@ -1,0 +1,38 @@
+"""The abstract classes that plugins implement, and the data that passes between them and the core."""
+
+from core.contracts.backend import Backend, DeviceProbe, EngineRequest, LaunchCommand, LaunchJob, RankInfo
+from core.contracts.communicator import Communicator
+from core.contracts.dataset import ArraySplit, Dataset, Normalize, Resize, Transform
+from core.contracts.engine import Engine, EvaluationTotals, TrainingState, Window, WindowResult
+from core.contracts.model import Model
+from core.contracts.optimizer import SGD, Adam, AdamW, Optimizer
+from core.contracts.options import NoOptions, Plugged
+from core.contracts.sharder import Sharder
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "ArraySplit",
+    "Backend",
+    "Communicator",
+    "Dataset",
+    "DeviceProbe",
+    "Engine",
+    "EngineRequest",
+    "EvaluationTotals",
+    "LaunchCommand",
+    "LaunchJob",
+    "Model",
+    "NoOptions",
+    "Normalize",
+    "Optimizer",
+    "Plugged",
+    "RankInfo",
+    "Resize",
+    "Sharder",
+    "TrainingState",
+    "Transform",
+    "Window",
+    "WindowResult",
+]

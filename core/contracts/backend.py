@@ -1,0 +1,152 @@
+"""The contract of a backend: how a framework starts ranks and builds an engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from core.contracts.communicator import Communicator
+from core.contracts.dataset import Transform
+from core.contracts.engine import Engine
+from core.contracts.optimizer import Optimizer
+from core.contracts.options import Plugged
+from core.layout import Flow, Layout
+from core.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class DeviceProbe:
+    """Whether a kind of device can be used here.
+
+    Attributes:
+        device: The kind: npu, cuda or cpu.
+        count: How many there are; None where the number is no limit (processes on a CPU).
+        missing: What is missing, as a sentence; empty when the device can be used.
+    """
+
+    device: str
+    count: int | None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class RankInfo:
+    """Who this process is.
+
+    Attributes:
+        rank: In [0, world_size).
+        local_rank: Among the ranks of this machine.
+        world_size: Number of ranks.
+        device: The kind of device this rank uses.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    device: str
+
+
+@dataclass(frozen=True)
+class LaunchJob:
+    """What the parent asks a backend's launcher to start.
+
+    Attributes:
+        run_dir: The run directory, which holds the frozen config.
+        cards: Ranks to start on this machine.
+        worker: The module that every rank runs, with the run directory as its argument.
+        exits: A file to which the launcher appends one JSON object a failed rank: rank, exit_code (negative for a
+            signal, as `subprocess` has it).
+    """
+
+    run_dir: Path
+    cards: int
+    worker: str
+    exits: Path
+
+
+@dataclass(frozen=True)
+class LaunchCommand:
+    """A process to start: its arguments, and variables to set beside the parent's own."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """From what an engine is built.
+
+    Attributes:
+        spec: The network.
+        layout: Where its tensors lie.
+        flow: The collectives that follow from both.
+        transforms: What turns stored samples into the model's, in order.
+        communicator: Open on the layout's mesh.
+        optimizer: The update rule.
+        rank: Who this process is.
+        deterministic: Whether the same run must give the same bits.
+        skip_non_finite: Whether to skip the update of a step whose gradients are not finite, on all ranks alike.
+    """
+
+    spec: ModelSpec
+    layout: Layout
+    flow: Flow
+    transforms: tuple[Transform, ...]
+    communicator: Communicator[Any]
+    optimizer: Optimizer
+    rank: RankInfo
+    deterministic: bool
+    skip_non_finite: bool
+
+
+class Backend(Plugged, ABC):
+    """A framework.
+
+    System rules: `probe`, `default_communicator` and `launch_command` are called in the parent and import no framework;
+    the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`. Ranks are processes,
+    one a card, that end with their launcher.
+
+    Attributes:
+        devices: The device kinds that it can run on, the preferred one first.
+    """
+
+    devices: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def probe(self, device: str) -> DeviceProbe:
+        """Returns whether one of `devices` can be used on this machine, without touching it."""
+
+    @abstractmethod
+    def default_communicator(self, device: str) -> str:
+        """Returns the name of the communicator that fits `device`."""
+
+    @abstractmethod
+    def launch_command(self, job: LaunchJob) -> LaunchCommand:
+        """Returns the command that starts the ranks with the framework's own launcher.
+
+        Raises:
+            DeviceError: The framework is not installed; names the extra that brings it.
+        """
+
+    @abstractmethod
+    def read_rank(self, device: str) -> RankInfo:
+        """Returns who this process is, from what the launcher set."""
+
+    @abstractmethod
+    def prepare(self, rank: RankInfo, deterministic: bool) -> None:
+        """Imports the framework and takes the rank's device.
+
+        Raises:
+            DeviceError: The device cannot be used.
+        """
+
+    @abstractmethod
+    def build_engine(self, request: EngineRequest) -> Engine:
+        """Returns the engine of this rank; collective.
+
+        Raises:
+            SpecError: The spec has a layer that the backend cannot lower; names it.
+        """

@@ -1,0 +1,18 @@
+"""The core's own data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.contracts import Dataset
+from core.hookspecs import hookimpl
+
+
+@hookimpl
+def anycard_datasets() -> Sequence[type[Dataset]]:
+    from core.datasets.arrays import Arrays
+    from core.datasets.digits import Digits
+    from core.datasets.idx import FashionMnist, Idx, Mnist
+    from core.datasets.synthetic import Synthetic
+
+    return [Digits, Mnist, FashionMnist, Idx, Arrays, Synthetic]

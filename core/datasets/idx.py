@@ -1,0 +1,136 @@
+"""Images and labels in IDX files: MNIST, Fashion-MNIST, and any other pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from core.contracts import ArraySplit, Dataset, Normalize, Transform
+from core.datasets.idx_file import read_idx
+from core.datasets.options import DataOptions
+from core.errors import ConfigError, DataError
+from core.spec import SampleSpec
+
+
+@dataclass(kw_only=True)
+class MnistOptions(DataOptions):
+    """The options of data=mnist and data=fashion_mnist."""
+
+    root: str | None = None  # folder of the four files; null: where the system's package puts them
+
+
+@dataclass(kw_only=True)
+class IdxOptions(MnistOptions):
+    """The options of data=idx."""
+
+    train_images: str = "train-images-idx3-ubyte"  # a file below root, as it is or with .gz
+    train_labels: str = "train-labels-idx1-ubyte"
+    eval_images: str = "t10k-images-idx3-ubyte"
+    eval_labels: str = "t10k-labels-idx1-ubyte"
+    num_classes: int = 10  # labels are 0 to num_classes - 1
+    mean: float = 33.3  # of the bytes, over all pixels: MNIST's training images
+    std: float = 78.6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_classes < 2:
+            raise ConfigError("'data.num_classes' is out of range.", received=self.num_classes, allowed="at least 2")
+        if self.std <= 0:
+            raise ConfigError("'data.std' is out of range.", received=self.std, allowed="above 0")
+
+
+class Idx(Dataset):
+    """Two pairs of IDX files, plain (memory-mapped) or gzipped (unpacked into memory)."""
+
+    name = "idx"
+    Options: ClassVar[type] = IdxOptions
+    default_root: ClassVar[str | None] = None
+    package: ClassVar[str | None] = None  # Debian's package that brings the files
+
+    def sample_spec(self) -> SampleSpec:
+        images = self._read("train_images", 3)
+        return SampleSpec(self.options.resized((1, *images.shape[1:])), self._files.num_classes)
+
+    def transforms(self) -> tuple[Transform, ...]:
+        return (*self.options.resize_transforms(), Normalize((self._files.mean,), (self._files.std,)))
+
+    def load(self, split: str) -> ArraySplit:
+        images, labels = self._read(f"{split}_images", 3), self._read(f"{split}_labels", 1)
+        if len(images) != len(labels):
+            raise DataError(
+                f"Images and labels of split '{split}' differ in number.",
+                received=f"{len(images)} images in {self._path(f'{split}_images')}, {len(labels)} labels in "
+                f"{self._path(f'{split}_labels')}",
+            )
+        return self.options.limited(ArraySplit(images[:, None], labels))  # type: ignore[no-any-return]
+
+    @property
+    def _files(self) -> IdxOptions:
+        """The names of the files and what is known of them."""
+        options: IdxOptions = self.options
+        return options
+
+    def _read(self, key: str, num_dims: int):  # type: ignore[no-untyped-def]
+        return read_idx(self._path(key), num_dims)
+
+    def _path(self, key: str) -> Path:
+        """Returns the file behind a key.
+
+        Raises:
+            DataError: It is not there; lists all that are missing.
+        """
+        root = self.options.root or self.default_root
+        remedy = f"or install Debian's package {self.package}" if self.package else "the folder of the IDX files"
+        if root is None:
+            raise DataError(f"data={self.name} needs a folder.", remedy=f"Set data.root to {remedy}.")
+        folder = Path(root).expanduser()
+        found = _find(folder, getattr(self._files, key))
+        if found is None:
+            keys = ("train_images", "train_labels", "eval_images", "eval_labels")
+            missing = [name for k in keys if _find(folder, name := getattr(self._files, k)) is None]
+            raise DataError(
+                f"Files of data={self.name} are missing in {folder}.",
+                received=f"no {', '.join(missing)}",
+                allowed="these names, as they are or with .gz",
+                remedy=f"Set data.root to their folder{', ' + remedy if self.package else ''}.",
+            )
+        return found
+
+
+class Mnist(Idx):
+    """MNIST under its usual file names: 60,000 and 10,000 digits of 28x28.
+
+    Source: LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998.
+    """
+
+    name = "mnist"
+    Options = MnistOptions
+    mean: ClassVar[float] = 33.3  # of the training images' bytes
+    std: ClassVar[float] = 78.6
+
+    @property
+    def _files(self) -> IdxOptions:
+        return IdxOptions(mean=self.mean, std=self.std)
+
+
+class FashionMnist(Mnist):
+    """Fashion-MNIST, MNIST's drop-in replacement with ten kinds of clothing.
+
+    Source: Xiao, Rasul, Vollgraf 2017, arXiv:1708.07747.
+    """
+
+    name = "fashion_mnist"
+    default_root = "/usr/share/datasets/fashion-mnist"
+    package = "dataset-fashion-mnist"
+    mean = 72.9
+    std = 90.0
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    """Returns the file of that name, also with .gz, also with the dot that some archives put for a dash."""
+    for variant in (name, name.replace("-idx", ".idx")):
+        for path in (folder / variant, folder / f"{variant}.gz"):
+            if path.is_file():
+                return path
+    return None

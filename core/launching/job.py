@@ -1,0 +1,101 @@
+"""What Hydra calls for each job: a single run, or one of a multirun."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from core.config.schema import OnError, RunConfig
+from core.config.typed import build_run_config
+from core.errors import AnycardError
+from core.launching.run import RunStopped, run
+from core.launching.run_directory import claim, remove_if_empty
+
+ERROR_FILE = "error.log"
+JOB_FILE = "job.json"
+
+
+class JobFailed(RuntimeError):
+    """Tells Hydra's sweeper that a job failed or did not start; the error itself has been told already."""
+
+
+class RunEnded(BaseException):
+    """Carries the error of a single run past Hydra, which would print a line of its own for an `Exception`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def run_job(node: DictConfig) -> float | None:
+    """Runs one composed config and returns the number that a sweep optimises.
+
+    In a single run an error ends the process with its exit code; in a multirun it is told at once, written into the
+    job's folder and raised, so that Hydra's sweeper knows.
+    """
+    hydra = HydraConfig.get()
+    output = Path(hydra.runtime.output_dir)
+    if hydra.mode == RunMode.MULTIRUN:
+        return _run_in_sweep(node, output, hydra)
+    is_explicit = any(item.startswith("hydra.run.dir=") for item in hydra.overrides.hydra)
+    try:
+        config = build_run_config(_plain(node))
+        with claim(output, is_explicit, resumes=config.resume == "auto") as run_dir:
+            return _objective(run(config, run_dir), config)
+    except Exception as error:
+        remove_if_empty(output)
+        raise RunEnded(error) from error
+
+
+def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
+    """Runs one job of a sweep and leaves its result where the sweep's table finds it."""
+    overrides = list(hydra.overrides.task)
+    stops = OmegaConf.select(node, "sweep.on_error") == OnError.stop.value
+    with claim(output, is_explicit=False, resumes=OmegaConf.select(node, "resume") == "auto") as run_dir:
+        if stops and any(Path(hydra.sweep.dir).glob(f"*/{ERROR_FILE}")):
+            _write_job(run_dir, overrides, "skipped", "an earlier job failed, and sweep.on_error=stop", None)
+            raise JobFailed("skipped")
+        print(f"job {output.name}: {' '.join(overrides)}", flush=True)
+        try:
+            config = build_run_config(_plain(node))
+            is_alone = "basic_launcher" in str(hydra.launcher.get("_target_", ""))
+            value = _objective(run(config, run_dir, is_alone), config)
+        except Exception as error:
+            _record_failure(error, run_dir, overrides)
+            raise JobFailed(str(error)) from error
+        _write_job(run_dir, overrides, "done", "", value)
+        return value
+
+
+def _objective(summary: dict[str, Any], config: RunConfig) -> float | None:
+    value = summary[config.objective]
+    return None if value is None else float(value)
+
+
+def _record_failure(error: BaseException, run_dir: Path, overrides: list[str]) -> None:
+    """Tells of a failed job on the screen and in its folder."""
+    is_ours = isinstance(error, (AnycardError, RunStopped))
+    text = str(error) if not isinstance(error, AnycardError) else error.describe()
+    if not is_ours:
+        text = "".join(traceback.format_exception(error)).rstrip()
+    print(f"job {' '.join(overrides)} failed:\n{text}", file=sys.stderr, flush=True)
+    (run_dir / ERROR_FILE).write_text(text + "\n")
+    _write_job(run_dir, overrides, "failed", text.splitlines()[0], None)
+
+
+def _write_job(run_dir: Path, overrides: list[str], status: str, message: str, value: float | None) -> None:
+    record = {"overrides": overrides, "status": status, "message": message, "objective": value}
+    (run_dir / JOB_FILE).write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _plain(node: DictConfig) -> dict[str, Any]:
+    container = OmegaConf.to_container(node, resolve=True, throw_on_missing=False)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items() if key != "experiment"}

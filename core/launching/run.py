@@ -1,0 +1,142 @@
+"""One run in the parent: check everything, freeze the config, start the ranks, watch them, read the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from core.checkpoint import CheckpointStore, find_checkpoint
+from core.config.assembly import Assembly, assemble
+from core.config.freeze import save_frozen
+from core.config.schema import RunConfig
+from core.contracts import LaunchJob
+from core.data import BatchPlan, check_dataset
+from core.errors import ConfigError, RankFailedError
+from core.launching.display import Display, build_display
+from core.launching.events import LOG_FOLDER
+from core.launching.failure import error_of, first_failure
+from core.launching.watch import LAUNCHER_LOG, STOP_FILE, Watch
+from core.plugin_system import load_catalogue
+from core.training.summary import OBJECTIVES, SUMMARY_FILE
+
+EXITS_FILE = "exits.jsonl"
+WORKER_MODULE = "core.worker"
+
+
+class RunStopped(Exception):
+    """A run that the user stopped by a signal, after its checkpoint."""
+
+    def __init__(self, number: int, run_dir: Path) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.signal = number
+        self.run_dir = run_dir
+
+
+def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, Any]:
+    """Runs a config to its end in `run_dir` and returns its summary.
+
+    Args:
+        config: What to run.
+        run_dir: An existing directory that no other run uses.
+        is_alone: Whether the terminal is this run's alone, so that a bar may move on it.
+
+    Raises:
+        AnycardError: The config cannot be run, or a rank failed.
+        RunStopped: The user sent SIGINT or SIGTERM.
+    """
+    assembly = assemble(config, load_catalogue())
+    check_run(assembly)
+    store = CheckpointStore(run_dir / "checkpoints", keep=config.checkpoint.keep)
+    resume_from, notes = find_resume(assembly.config.resume, store)
+    assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
+    prepare_run_dir(assembly.config, run_dir)
+    job = LaunchJob(run_dir, assembly.config.cards, WORKER_MODULE, run_dir / LOG_FOLDER / EXITS_FILE)
+    command = assembly.backend.launch_command(job)
+    command = replace(
+        command,
+        environment={
+            **assembly.communicator.environment(assembly.config.deterministic),
+            **command.environment,
+        },
+    )
+    with build_display(is_alone) as display:
+        display.start(assembly, run_dir, [*notes, *notices(assembly)])
+        watch = Watch(run_dir, assembly.config.cards, job.exits, display.take, display.tick)
+        launcher_code = watch.run(command)
+    return _result(watch, launcher_code, run_dir, assembly, display)
+
+
+def check_run(assembly: Assembly) -> None:
+    """Checks what can be checked before a process starts: the data, and that the objective will exist.
+
+    Raises:
+        DataError: The data is missing, damaged or mislabelled.
+        ConfigError: A key would be without effect.
+    """
+    config = assembly.config
+    if config.objective not in OBJECTIVES:
+        raise ConfigError("'objective' names no number of the summary.", received=config.objective, allowed=OBJECTIVES)
+    splits = ("train", "eval") if config.eval.every_epochs else ("train",)
+    counts = check_dataset(assembly.dataset, splits)
+    BatchPlan(counts["train"], assembly.global_batch, assembly.layout.num_batch_shards, config.batch.last)
+
+
+def find_resume(resume: str, store: CheckpointStore) -> tuple[Path | None, list[str]]:
+    """Returns the checkpoint to start from, None for none, and what a user should know of the choice.
+
+    Raises:
+        CheckpointError: The path that was given holds no whole checkpoint.
+    """
+    if resume == "never":
+        return None, []
+    if resume == "auto":
+        found, damaged = store.newest()
+        notes = [f"passed over a damaged checkpoint: {item}" for item in damaged]
+        notes.append(f"resume=auto: continues from {found}" if found else "resume=auto: no checkpoint yet, starts anew")
+        return found, notes
+    path, damaged = find_checkpoint(Path(resume))
+    return path, [*(f"passed over a damaged checkpoint: {item}" for item in damaged), f"resume: continues from {path}"]
+
+
+def prepare_run_dir(config: RunConfig, run_dir: Path) -> None:
+    """Writes the frozen config, and clears what an earlier life of the run left for its processes."""
+    logs = run_dir / LOG_FOLDER
+    logs.mkdir(exist_ok=True)
+    for stale in (*logs.glob("*.jsonl"), run_dir / STOP_FILE):
+        stale.unlink(missing_ok=True)
+    save_frozen(config, run_dir)
+
+
+def notices(assembly: Assembly) -> list[str]:
+    """Returns what a user should know before the run, one sentence each."""
+    config = assembly.config
+    cores = os.cpu_count() or 1
+    found = []
+    if config.device.value == "cpu" and config.cards > cores:
+        found.append(f"{config.cards} cards share {cores} CPU cores: this shows that it works, not how fast it is")
+    return found
+
+
+def _result(watch: Watch, launcher_code: int, run_dir: Path, assembly: Assembly, display: Display) -> dict[str, Any]:
+    """Returns the summary, or raises what went wrong."""
+    world_size = assembly.config.cards
+    outcomes = set(watch.outcomes.values())
+    whole = len(watch.outcomes) == world_size
+    if watch.stop_signal is not None and (not watch.failures or "stopped" in outcomes):
+        raise RunStopped(watch.stop_signal, run_dir)
+    if watch.failures:
+        raise error_of(first_failure(watch.failures), run_dir, world_size)
+    if not whole or launcher_code != 0:
+        log = run_dir / LOG_FOLDER / LAUNCHER_LOG
+        tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-6:])
+        raise RankFailedError(
+            f"The launcher ended with code {launcher_code} before the run was complete.\n{tail}",
+            remedy=f"Its log: {log}",
+        )
+    summary: dict[str, Any] = json.loads((run_dir / SUMMARY_FILE).read_text())
+    display.end(summary, run_dir)
+    return summary

@@ -1,0 +1,85 @@
+"""Bytes that a layout holds on a card and puts on the wire."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from core.config.assembly import Assembly
+from core.contracts import Sharder
+from core.errors import AnycardError
+from core.layout import Layout, build_flow, step_payloads
+from core.layout.traffic import FP32_BYTES, total_wire_bytes
+from core.plugin_system import Catalogue
+from core.spec import ModelSpec
+
+MOST_BATCH = 2**20
+
+
+@dataclass(frozen=True)
+class CardMemory:
+    """Bytes on one card, float32."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimizer
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another sharder on the same cards: the bytes that it would move a step, per card."""
+
+    sharder: str
+    wire_bytes: float
+    global_batch: int
+
+
+def card_memory(assembly: Assembly) -> CardMemory:
+    """Returns what one card holds of the model and its optimizer; the same on every card."""
+    elements = sum(math.prod(assembly.layout.local_shape(parameter)) for parameter in assembly.spec.parameters)
+    size = elements * FP32_BYTES
+    return CardMemory(weights=size, gradients=size, optimizer=size * len(assembly.optimizer.slots))
+
+
+def layout_wire_bytes(spec: ModelSpec, layout: Layout, global_batch: int) -> float:
+    """Returns the bytes that each card sends in one step."""
+    return total_wire_bytes(step_payloads(spec, layout, build_flow(spec, layout), global_batch))
+
+
+def alternatives(assembly: Assembly, catalogue: Catalogue) -> list[Alternative]:
+    """Returns the other sharders that can lay this model over these cards, the one with the fewest bytes first.
+
+    Each is costed at the same number of samples an update.
+    """
+    found = []
+    for name, cls, _ in catalogue.registries["sharder"]:
+        if name == assembly.sharder.name:
+            continue
+        try:
+            sharder: Sharder = cls(cls.Options())
+            layout = sharder.plan(assembly.spec, assembly.config.cards)
+            size = layout_wire_bytes(assembly.spec, layout, assembly.global_batch)
+        except (AnycardError, TypeError):
+            continue  # it cannot lay this model over these cards, or needs options of its own
+        found.append(Alternative(name, size, assembly.global_batch))
+    return sorted(found, key=lambda alternative: alternative.wire_bytes)
+
+
+def break_even(spec: ModelSpec, one: Layout, other: Layout) -> int | None:
+    """Returns the smallest global batch at which `one` moves more bytes a step than `other`; None if there is none."""
+    low, high = 1, MOST_BATCH
+    parts = max(one.num_batch_shards, other.num_batch_shards)
+
+    def is_more(batch: int) -> bool:
+        return layout_wire_bytes(spec, one, batch * parts) > layout_wire_bytes(spec, other, batch * parts)
+
+    if not is_more(high) or is_more(low):
+        return None
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_more(middle) else (middle, high)
+    return high * parts

@@ -1,0 +1,17 @@
+"""The core's own sharders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from core.contracts import Sharder
+from core.hookspecs import hookimpl
+
+
+@hookimpl
+def anycard_sharders() -> Sequence[type[Sharder]]:
+    from core.sharders.data_parallel import DataParallel
+    from core.sharders.hybrid import Hybrid
+    from core.sharders.tensor_parallel import TensorParallel
+
+    return [DataParallel, TensorParallel, Hybrid]

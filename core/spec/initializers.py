@@ -1,0 +1,57 @@
+"""Initial values of parameters, drawn by the core so that every backend starts from the same weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from core.randomness import uniform
+
+if TYPE_CHECKING:
+    from core.spec.model_spec import ModelSpec
+
+
+class Initializer(ABC):
+    """How one parameter's first values are made."""
+
+    @abstractmethod
+    def draw(self, seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """Returns the values, float32 of `shape`; they depend on seed, name and shape alone."""
+
+
+@dataclass(frozen=True)
+class Uniform(Initializer):
+    """Uniform on [-bound, bound).
+
+    With bound = 1/sqrt(fan_in) this is the default of `torch.nn.Conv2d` and `torch.nn.Linear` (2.13), whose
+    kaiming_uniform with a=sqrt(5) comes to the same.
+    """
+
+    bound: float
+
+    def draw(self, seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        count = int(np.prod(shape, dtype=np.int64))
+        values = uniform(seed, "init", name, count=count)
+        return ((2.0 * values - 1.0) * self.bound).astype(np.float32).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Constant(Initializer):
+    """Every element has the same value."""
+
+    value: float
+
+    def draw(self, seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        return np.full(shape, self.value, dtype=np.float32)
+
+
+def initial_parameters(spec: ModelSpec, seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns every parameter's full initial tensor under its canonical name, float32."""
+    return {
+        parameter.name: parameter.initializer.draw(seed, parameter.name, parameter.shape)
+        for parameter in spec.parameters
+    }

@@ -1,0 +1,18 @@
+"""What one sample of a data set is, as the model sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SampleSpec:
+    """One sample after the data set's transforms.
+
+    Attributes:
+        shape: Shape without the batch dim: (channels, height, width) for images.
+        num_classes: Labels are integers in [0, num_classes).
+    """
+
+    shape: tuple[int, ...]
+    num_classes: int

@@ -1,0 +1,1 @@
+"""The trainer, which runs on every rank: windows, metrics, evaluation, checkpoints, the summary."""

@@ -1,0 +1,288 @@
+"""The trainer: runs windows of steps and, between them, looks at numbers, evaluates and saves. One on each rank."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.checkpoint import Checkpoint, CheckpointStore, Position
+from core.config.assembly import Assembly
+from core.config.freeze import plain_config
+from core.config.schema import DEFAULT_EPOCHS
+from core.contracts import Engine, RankInfo, Window, WindowResult
+from core.data import BatchPlan, Loader, evaluation_windows
+from core.errors import NonFiniteLossError
+from core.launching import events
+from core.launching.watch import STOP_FILE
+from core.training.epoch_record import EpochSums
+from core.training.summary import MetricsFile, save_summary
+from core.training.windows import Stopwatch, WindowPlan, WindowSpan
+
+COMPLETE, STOPPED = "complete", "stopped"
+
+
+class Trainer:
+    """Trains from a checkpoint, or from the start, to the end of the run or to a wish to stop.
+
+    All ranks run the same trainer; what it decides it decides from numbers that are the same on all of them. Files are
+    written by rank 0.
+
+    Args:
+        assembly: The parts of the run.
+        engine: This rank's, loaded.
+        rank: Who this process is.
+        run_dir: The run directory.
+        writer: This rank's events.
+        checkpoint: What the run goes on from, if anything.
+    """
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        engine: Engine,
+        rank: RankInfo,
+        run_dir: Path,
+        writer: events.EventWriter,
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self._assembly = assembly
+        self._config = assembly.config
+        self._engine = engine
+        self._rank = rank
+        self._run_dir = run_dir
+        self._writer = writer
+        self._begin = time.time()
+        layout = assembly.layout
+        split = assembly.dataset.load("train")
+        self._plan = BatchPlan(
+            num_samples=len(split),
+            global_batch=assembly.global_batch,
+            num_shards=layout.num_batch_shards,
+            last=self._config.batch.last,
+        )
+        self._loader = Loader(split, self._plan, shard=layout.batch_shard(rank.rank), seed=self._config.seed)
+        self._total = self._config.steps or (self._config.epochs or DEFAULT_EPOCHS) * self._plan.steps_per_epoch
+        self._store = CheckpointStore(run_dir / "checkpoints", keep=self._config.checkpoint.keep)
+        self._adopt(checkpoint)
+
+    def _adopt(self, checkpoint: Checkpoint | None) -> None:
+        """Takes position and records from a checkpoint.
+
+        A run that goes on with another global batch starts its epoch over from the sample that comes next.
+        """
+        self.step = checkpoint.position.step if checkpoint else 0
+        progress: dict[str, Any] = checkpoint.progress if checkpoint else {}
+        self._epochs: list[dict[str, Any]] = list(progress.get("epochs", ()))
+        self._sums = EpochSums.from_json(progress.get("sums", {}))
+        self._best: float | None = progress.get("best")
+        self._num_skipped = int(progress.get("skipped", 0))
+        self._earlier_s = float(progress.get("seconds", 0.0))
+        self._last_eval: dict[str, Any] = progress.get("last_eval", {})
+        self._last_loss: float | None = progress.get("last_loss")
+        self._saved_step = self.step if checkpoint else None
+
+    def train(self) -> str:
+        """Runs to the end; collective.
+
+        Returns:
+            "complete", or "stopped" after a wish to stop.
+
+        Raises:
+            NonFiniteLossError: A loss is NaN or infinite and on_nan is stop.
+        """
+        is_writer = self._rank.rank == 0
+        self._metrics = MetricsFile(self._run_dir, self.step) if is_writer else None
+        windows = WindowPlan(
+            self._plan.steps_per_epoch,
+            self._total,
+            self._config.checkpoint.every_steps,
+            self._loader.max_window_steps,
+        )
+        self._writer.write(events.READY, total=self._total, step=self.step)
+        outcome = COMPLETE
+        for span, window in self._windows(windows):
+            outcome = self._run_window(windows, span, window)
+            if outcome == STOPPED:
+                break
+        if outcome == COMPLETE and self._needs_evaluation_at_end():
+            self._evaluate(max(0, self.step - 1) // self._plan.steps_per_epoch)
+        if self._saved_step != self.step:
+            self._save(is_best=False)
+        self._finish(outcome)
+        return outcome
+
+    def _windows(self, plan: WindowPlan) -> Iterator[tuple[WindowSpan, Window]]:
+        """Yields each window with its place in the run; the next is prepared while one is used."""
+        spans: deque[WindowSpan] = deque()
+
+        def schedule() -> Iterator[tuple[int, int, int]]:
+            for span in plan.spans(self.step):
+                spans.append(span)
+                yield span.epoch, span.first, span.num_steps
+
+        with contextlib.closing(self._loader.windows(schedule())) as windows:
+            for window in windows:
+                yield spans.popleft(), window
+
+    def _run_window(self, plan: WindowPlan, span: WindowSpan, window: Window) -> str:
+        """Trains one window and does what is due at its end."""
+        watch = Stopwatch()
+        lr = np.full(span.num_steps, self._assembly.optimizer.lr)
+        result = self._engine.train(window, lr)
+        wants_stop = self._rank.rank == 0 and (self._run_dir / STOP_FILE).exists()
+        seconds, stop = self._assembly.communicator.agree(np.array([watch.restart(), float(wants_stop)]), "max")
+        plan.measured(span.num_steps, seconds)
+        self._check_finite(result, span)
+        self._note(result, span, window, float(seconds), lr)
+        if span.first + span.num_steps == self._plan.steps_per_epoch:
+            self._end_epoch(span.epoch)
+        every = self._config.checkpoint.every_steps
+        is_due = (every and self.step % every == 0) or bool(stop)
+        if is_due and self._saved_step != self.step:
+            self._save(is_best=False)
+        return STOPPED if stop and self.step < self._total else COMPLETE
+
+    def _check_finite(self, result: WindowResult, span: WindowSpan) -> None:
+        bad = np.flatnonzero(~np.isfinite(result.losses))
+        if self._config.on_nan.value == "skip" or not len(bad):
+            return
+        step = span.end - span.num_steps + int(bad[0]) + 1
+        raise NonFiniteLossError(
+            f"The loss is {result.losses[bad[0]]} at step {step} (epoch {span.epoch + 1}).",
+            remedy="Lower optimizer.lr, look at the data, or set on_nan=skip; the checkpoints before it are whole.",
+        )
+
+    def _note(self, result: WindowResult, span: WindowSpan, window: Window, seconds: float, lr: Any) -> None:
+        """Adds a window to the records and tells of it."""
+        counts = window.global_counts
+        first = self.step
+        self.step = span.end
+        losses = np.nan_to_num(result.losses, nan=0.0, posinf=0.0, neginf=0.0)
+        finite = np.isfinite(result.losses)
+        self._sums.add(WindowResult(losses, result.correct), np.where(finite, counts, 0), seconds)
+        self._num_skipped += result.skipped
+        rate = float(counts.sum()) / seconds
+        if finite.any():
+            self._last_loss = float(result.losses[finite][-1])
+        event: dict[str, Any] = {"step": self.step, "epoch": span.epoch + 1}
+        if self._metrics is not None:
+            for index in range(span.num_steps):
+                step = first + index + 1
+                if step % self._config.log.every_steps == 0 or step == self._total:
+                    loss = float(result.losses[index]) if finite[index] else None
+                    record = {"step": step, "epoch": span.epoch + 1, "loss": loss, "lr": float(lr[index])}
+                    self._metrics.write({**record, "samples_per_s": rate})
+                    self._writer.write(events.METRICS, step=step, loss=loss, lr=float(lr[index]), samples_per_s=rate)
+            event |= {
+                "total": self._total,
+                "loss": self._last_loss,
+                "accuracy": float(result.correct[-1]) / max(1, int(counts[-1])),
+                "samples_per_s": rate,
+                "eta_s": (self._total - self.step) * seconds / span.num_steps,
+            }
+        self._writer.write(events.PROGRESS, **event)
+
+    def _end_epoch(self, epoch: int) -> None:
+        """Closes the records of an epoch, and evaluates if that is due."""
+        self._epochs.append(self._sums.record(epoch) if self._sums.count else {"epoch": epoch + 1})
+        self._sums = EpochSums()
+        every = self._config.eval.every_epochs
+        if every and (epoch + 1) % every == 0:
+            self._evaluate(epoch)
+
+    def _needs_evaluation_at_end(self) -> bool:
+        return bool(self._config.eval.every_epochs) and self._last_eval.get("step") != self.step
+
+    def _evaluate(self, epoch: int) -> None:
+        """Evaluates on the whole evaluation split, and saves if it is the best so far."""
+        layout = self._assembly.layout
+        loss_sum, correct, count = 0.0, 0, 0
+        for window in evaluation_windows(
+            self._assembly.dataset.load("eval"),
+            shard=layout.batch_shard(self._rank.rank),
+            num_shards=layout.num_batch_shards,
+            batch=self._config.eval.batch,
+        ):
+            totals = self._engine.evaluate(window)
+            loss_sum, correct, count = loss_sum + totals.loss_sum, correct + totals.correct, count + totals.count
+        numbers = {"eval_loss": loss_sum / count, "eval_accuracy": correct / count}
+        self._last_eval = {"step": self.step, **numbers}
+        if self._epochs and self._epochs[-1]["epoch"] == epoch + 1:
+            self._epochs[-1].update(numbers)
+        if self._metrics is not None:
+            self._metrics.write({"step": self.step, "epoch": epoch + 1, **numbers, "count": count})
+            self._writer.write(events.EVALUATED, step=self.step, epoch=epoch + 1, count=count, **numbers)
+        if self._best is None or numbers["eval_accuracy"] > self._best:
+            self._best = numbers["eval_accuracy"]
+            self._save(is_best=True)
+
+    def _save(self, is_best: bool) -> None:
+        """Saves a checkpoint; collective."""
+        state = self._engine.gather()
+        if self._rank.rank == 0:
+            epoch, within = divmod(self.step, self._plan.steps_per_epoch)
+            checkpoint = Checkpoint(
+                position=Position(epoch=epoch, step_in_epoch=within, step=self.step),
+                state=state,
+                progress={
+                    "epochs": self._epochs,
+                    "sums": self._sums.to_json(),
+                    "best": self._best,
+                    "skipped": self._num_skipped,
+                    "seconds": self._seconds(),
+                    "last_eval": self._last_eval,
+                    "last_loss": self._last_loss,
+                },
+                metrics={key: value for key, value in self._last_eval.items() if key != "step"},
+                config=plain_config(self._config),
+            )
+            path = self._store.save(checkpoint, is_best=is_best)
+            self._writer.write(events.SAVED, step=self.step, path=str(path), best=is_best)
+        self._saved_step = self.step
+        self._assembly.communicator.barrier()
+
+    def _seconds(self) -> float:
+        return self._earlier_s + time.time() - self._begin
+
+    def _finish(self, outcome: str) -> None:
+        """Gathers what every rank used, and writes the summary; collective."""
+        peaks = np.zeros(self._rank.world_size)
+        peaks[self._rank.rank] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peaks = self._assembly.communicator.agree(peaks, "sum")
+        if self._metrics is None:
+            return
+        self._metrics.close()
+        config, layout = self._config, self._assembly.layout
+        rates = [entry["train_samples_per_s"] for entry in self._epochs if entry.get("train_samples_per_s")]
+        summary = {
+            "outcome": outcome,
+            "backend": config.backend.name,
+            "model": config.model.name,
+            "data": config.data.name,
+            "device": config.device.value,
+            "communicator": config.communicator.name,
+            "cards": config.cards,
+            "layout": {
+                "sharder": layout.sharder,
+                "mesh": str(layout.mesh),
+                "parameters": {name: [str(p) for p in placed] for name, placed in layout.parameters.items()},
+            },
+            "global_batch": self._assembly.global_batch,
+            "steps": self.step,
+            "seconds": self._seconds(),
+            "train_loss": self._epochs[-1].get("train_loss") if self._epochs else self._last_loss,
+            "eval_loss": self._last_eval.get("eval_loss"),
+            "eval_accuracy": self._last_eval.get("eval_accuracy"),
+            "train_samples_per_s": float(np.median(rates)) if rates else None,
+            "skipped_updates": self._num_skipped,
+            "epochs": self._epochs,
+            "peak_rss_mb": [round(float(peak), 1) for peak in peaks],
+        }
+        save_summary(summary, self._run_dir)

@@ -1,0 +1,20 @@
+"""`python -m core.worker RUN_DIR`: one rank; started by a backend's launcher, never by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from core.launching.parent_death import die_with_parent
+
+
+def main(run_dir: str) -> int:
+    """Runs one rank to its end and returns its exit code."""
+    die_with_parent()
+    from core.training.rank import run_rank
+
+    return run_rank(Path(run_dir))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""The backend: starts ranks with torchrun's agent and builds the engine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import sysconfig
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import core
+from core.contracts import Backend, DeviceProbe, Engine, EngineRequest, LaunchCommand, LaunchJob, RankInfo
+from core.errors import ConfigError, DeviceError
+from plugins.torch_npu_backend import device as devices
+
+if TYPE_CHECKING:
+    import torch
+
+LAUNCHER_MODULE = "plugins.torch_npu_backend.launcher"
+
+
+@dataclass(kw_only=True)
+class TorchNpuOptions:
+    """The options of backend=torch_npu."""
+
+    python: str | None = None  # interpreter that runs the ranks; null: the one that runs the command
+    threads: int = 0  # CPU threads a rank; 0: the machine's cores divided by the ranks on it
+    port: int = 0  # port of the rendezvous; 0: a free one
+
+    def __post_init__(self) -> None:
+        if self.threads < 0:
+            raise ConfigError("'backend.threads' is out of range.", received=self.threads, allowed="at least 0")
+        if not 0 <= self.port < 65536:
+            raise ConfigError("'backend.port' is out of range.", received=self.port, allowed="0 to 65535")
+
+
+class TorchNpuBackend(Backend):
+    """PyTorch."""
+
+    name = "torch_npu"
+    Options = TorchNpuOptions
+    devices = ("npu", "cuda", "cpu")
+
+    def probe(self, device: str) -> DeviceProbe:
+        return devices.probe(device, devices.package_versions(self._python))
+
+    def default_communicator(self, device: str) -> str:
+        return {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}[device]
+
+    def launch_command(self, job: LaunchJob) -> LaunchCommand:
+        if "torch" not in devices.package_versions(self._python):
+            raise DeviceError(
+                "Backend 'torch_npu' needs PyTorch, which is not installed.",
+                received=f"interpreter {self._python}",
+                remedy="pip install 'anycard[torch]', or 'anycard[npu]' on a machine with NPUs and CANN.",
+            )
+        if self.options.port:
+            _check_port(self.options.port)
+        arguments = (str(job.run_dir), str(job.cards), job.worker, str(job.exits), str(self.options.port))
+        threads = self.options.threads or max(1, (os.cpu_count() or 1) // job.cards)
+        return LaunchCommand(
+            argv=(self._python, "-m", LAUNCHER_MODULE, *arguments),
+            environment={**devices.AUTOLOAD, "OMP_NUM_THREADS": str(threads), **_source_path()},
+        )
+
+    def read_rank(self, device: str) -> RankInfo:
+        return RankInfo(
+            rank=int(os.environ["RANK"]),
+            local_rank=int(os.environ["LOCAL_RANK"]),
+            world_size=int(os.environ["WORLD_SIZE"]),
+            device=device,
+        )
+
+    def prepare(self, rank: RankInfo, deterministic: bool) -> None:
+        self._device: torch.device = devices.take(rank)
+        import torch
+
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+        if deterministic:
+            torch.use_deterministic_algorithms(True)
+
+    def build_engine(self, request: EngineRequest) -> Engine:
+        from plugins.torch_npu_backend.engine import TorchEngine
+
+        return TorchEngine(request, self._device)
+
+    @property
+    def _python(self) -> str:
+        return self.options.python or sys.executable
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ConfigError(
+                f"Port {port} cannot be used: {error.strerror}.",
+                received=f"backend.port={port}",
+                allowed="a free port, or 0, which takes one",
+                remedy="Use backend.port=0.",
+            ) from None
+
+
+def _source_path() -> dict[str, str]:
+    """Returns PYTHONPATH with the checkout that anycard runs from, so that any interpreter finds it there.
+
+    Nothing when it is installed: another interpreter must not import this one's site-packages.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.abspath(core.__file__)))
+    if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return {}
+    return {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}

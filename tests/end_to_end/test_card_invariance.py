@@ -1,0 +1,86 @@
+"""The same loss curve on any number of cards, under any layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.layout import build_flow, step_payloads
+from core.models.lenet5 import LeNet5
+from core.plugin_system.catalogue import load_catalogue
+from core.spec import SampleSpec
+from tests.end_to_end.runs import losses, summary, train
+
+pytestmark = pytest.mark.slow
+STEPS = 100
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    folder = tmp_path_factory.mktemp("reference")
+    done = train(folder, "one", "cards=1", "batch.global=64", f"steps={STEPS}", "log.every_steps=1")
+    assert done.returncode == 0, done.stderr
+    assert summary(folder / "one")["steps"] == STEPS
+    return losses(folder / "one")
+
+
+@pytest.mark.parametrize("cards", [2, 4])
+@pytest.mark.parametrize("sharder", ["data_parallel", "tensor_parallel", "hybrid"])
+def test_curve_tensors_and_bytes(tmp_path: Path, reference: list[float], sharder: str, cards: int) -> None:
+    """Losses within 1e-4 of one card's, live tensors and counted bytes as planned, every sample evaluated once."""
+    done = train(
+        tmp_path,
+        "run",
+        "backend=probed",
+        f"backend.report={tmp_path}",
+        f"sharder={sharder}",
+        f"cards={cards}",
+        "batch.global=64",
+        f"steps={STEPS}",
+        "log.every_steps=1",
+    )
+    assert done.returncode == 0, done.stderr
+    curve = losses(tmp_path / "run")
+    assert len(curve) == STEPS
+    gap = max(abs(a - b) for a, b in zip(curve, reference, strict=True))
+    assert gap < 1e-4
+    reports = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(cards)]
+
+    spec = LeNet5(None).spec(SampleSpec((1, 28, 28), 10))
+    layout = load_catalogue().get("sharder", sharder)(None).plan(spec, cards)
+    for report in reports:
+        for parameter in spec.parameters:
+            assert tuple(report["live"][parameter.name]) == layout.local_shape(parameter)
+        assert report["shapes"] == report["live"]
+        assert report["optimizer_bytes"] == 2 * report["bytes"]
+        assert not report["has_hydra"], "ranks never import Hydra"
+        assert not report["has_dynamo"], "ranks do not pay for torch._dynamo"
+        if sharder != "data_parallel":
+            for name in ("fc1.weight", "fc2.weight", "fc3.weight"):
+                full = next(p for p in spec.parameters if p.name == name)
+                assert report["live"][name][0] * report["live"][name][1] * cards == full.num_elements
+
+    # 100 steps of 64 out of 1,438 samples: 22 whole batches and a short one of 30 in each of the first four epochs;
+    # a short batch is padded to a whole one, so it carries as many bytes.
+    planned: dict[tuple[str, int], int] = {}
+    for payload in step_payloads(spec, layout, build_flow(spec, layout), 64):
+        key = (payload.collective, payload.group_size)
+        planned[key] = planned.get(key, 0) + payload.payload_bytes * STEPS
+    for report in reports:
+        assert {(name, size): count for name, size, count in report["traffic"]} == planned
+
+    copies = cards // layout.num_batch_shards
+    evaluations = sum(1 for epoch in summary(tmp_path / "run")["epochs"] if epoch["eval_accuracy"] is not None) + 1
+    assert sum(report["eval_labels"] for report in reports) == 359 * copies * evaluations
+    assert "(359 samples)" in done.stdout
+
+
+def test_core_plan_prints_the_same_local_shapes(tmp_path: Path) -> None:
+    from tests.commands import run_module
+
+    done = run_module("core.plan", "model=lenet5", "cards=4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for text in ("30x400", "84x30", "10x21", "all_gather", "reduce_scatter"):
+        assert text in done.stdout

@@ -1,9 +1,10 @@
 """Checkpoints that belong to no framework and no layout."""
 
-from core.checkpoint.commit import save_checkpoint
-from core.checkpoint.format import Checkpoint, Position
+from core.checkpoint.checkpoint import Checkpoint, Position
+from core.checkpoint.find import find_checkpoint
 from core.checkpoint.load import load_checkpoint, verify_checkpoint
-from core.checkpoint.store import CheckpointStore, find_checkpoint
+from core.checkpoint.save import save_checkpoint
+from core.checkpoint.store import CheckpointStore
 
 __all__ = [
     "Checkpoint",

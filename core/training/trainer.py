@@ -107,10 +107,12 @@ class Trainer:
         )
         self._writer.write(events.READY, total=self._total, step=self.step)
         outcome = COMPLETE
+        watch = Stopwatch()  # runs while a window is waited for and trained, not while the run evaluates or saves
         for span, window in self._windows(windows):
-            outcome = self._run_window(windows, span, window)
+            outcome = self._run_window(windows, span, window, watch)
             if outcome == STOPPED:
                 break
+            watch.restart()
         if outcome == COMPLETE and self._needs_evaluation_at_end():
             self._evaluate(max(0, self.step - 1) // self._plan.steps_per_epoch)
         if self._saved_step != self.step:
@@ -131,9 +133,8 @@ class Trainer:
             for window in windows:
                 yield spans.popleft(), window
 
-    def _run_window(self, plan: WindowPlan, span: WindowSpan, window: Window) -> str:
+    def _run_window(self, plan: WindowPlan, span: WindowSpan, window: Window, watch: Stopwatch) -> str:
         """Trains one window and does what is due at its end."""
-        watch = Stopwatch()
         lr = np.full(span.num_steps, self._assembly.optimizer.lr)
         result = self._engine.train(window, lr)
         wants_stop = self._rank.rank == 0 and (self._run_dir / STOP_FILE).exists()
@@ -260,7 +261,8 @@ class Trainer:
             return
         self._metrics.close()
         config, layout = self._config, self._assembly.layout
-        rates = [entry["train_samples_per_s"] for entry in self._epochs if entry.get("train_samples_per_s")]
+        unfinished = [self._sums.record(0)] if self._sums.count and not self._epochs else []
+        rates = [entry["train_samples_per_s"] for entry in (*self._epochs, *unfinished) if "train_loss" in entry]
         summary = {
             "outcome": outcome,
             "backend": config.backend.name,

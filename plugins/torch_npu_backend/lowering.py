@@ -14,6 +14,8 @@ from core.layout import LayerStep, Transition
 from core.spec import Conv2d, Flatten, Layer, Linear, MaxPool2d, ReLU
 from plugins.torch_npu_backend import sharded_layers
 from plugins.torch_npu_backend.collectives import Move
+from plugins.torch_npu_backend.cpu.chains import Link, chain_at
+from plugins.torch_npu_backend.cpu.image_layers import BatchFirst, BatchLast, SmallConv2d
 
 
 def build_model(request: EngineRequest) -> nn.Sequential:
@@ -23,11 +25,19 @@ def build_model(request: EngineRequest) -> nn.Sequential:
         SpecError: A layer has no lowering; names it.
     """
     modules: OrderedDict[str, nn.Module] = OrderedDict()
-    for step in request.flow.steps:
-        layer = step.bound.layer
-        for index, move in enumerate(moves(step.entry, request)):
+    steps = request.flow.steps
+    position = 0
+    while position < len(steps):
+        layer = steps[position].bound.layer
+        for index, move in enumerate(moves(steps[position].entry, request)):
             modules[f"{layer.name}:entry{index}"] = move
-        modules[layer.name] = lower(step, request)
+        chain = chain_at(steps, position) if request.rank.device == "cpu" else []
+        if chain:
+            modules |= _lower_chain(chain)
+            position += sum(link.num_layers for link in chain)
+        else:
+            modules[layer.name] = lower(steps[position], request)
+            position += 1
     for index, move in enumerate(moves(request.flow.final, request)):
         modules[f"exit{index}"] = move
     return nn.Sequential(modules)
@@ -57,6 +67,17 @@ def moves(transitions: tuple[Transition, ...], request: EngineRequest) -> list[M
         for transition in transitions
         if mesh.size(transition.axis) > 1
     ]
+
+
+def _lower_chain(chain: list[Link]) -> dict[str, nn.Module]:
+    """Returns the modules of a chain of small convolutions, with the changes of memory layout around it."""
+    first = chain[0].layer.name
+    modules: dict[str, nn.Module] = {f"{first}:batch_last": BatchLast()}
+    for link in chain:
+        weight, _ = link.layer.parameters()
+        modules[link.layer.name] = SmallConv2d(weight.shape, link.layer.padding, link.pool, link.relu)
+    modules[f"{first}:batch_first"] = BatchFirst()
+    return modules
 
 
 def _linear(layer: Linear, step: LayerStep, request: EngineRequest) -> nn.Module:

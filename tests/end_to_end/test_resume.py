@@ -70,10 +70,9 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path: Path) -> None:
     assert newest.name in done.stdout
     assert "continues from" in done.stdout
     assert "step-00000010" in done.stdout
+    damaged.write_bytes(content)
     done = train(tmp_path, "other", "steps=25", f"resume={newest}", *common)
-    if done.returncode == 0:
-        pytest.fail("a damaged checkpoint that is asked for by name is an error")
-    assert done.returncode == 2
+    assert done.returncode == 2, "a damaged checkpoint that is asked for by name is an error"
     assert "model.safetensors" in done.stderr
 
 

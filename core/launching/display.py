@@ -57,9 +57,7 @@ class Display(ABC):
             case events.READY:
                 self._is_ready[event["rank"]] = True
                 if self._all_ready():
-                    self._show_first_step(
-                        f"{self._num_cards} ranks ready after {self._elapsed():.1f} s", event["total"]
-                    )
+                    self._show_first_step(f"{self._ranks} ready after {self._elapsed():.1f} s", event["total"])
             case events.NOTE:
                 self.say(f"note: {event['text']}")
             case events.PROGRESS if event["rank"] == 0:
@@ -111,13 +109,17 @@ class Display(ABC):
     def _all_ready(self) -> bool:
         return len(self._is_ready) == self._num_cards
 
+    @property
+    def _ranks(self) -> str:
+        return f"{self._num_cards} rank{'' if self._num_cards == 1 else 's'}"
+
     def _elapsed(self) -> float:
         return time.monotonic() - self._begin
 
     def _start_text(self) -> str:
         stages = sorted({f"{text}" for rank, text in self._stages.items() if rank not in self._is_ready})
         doing = f", {'; '.join(stages)}" if stages else ""
-        return f"starting {self._num_cards} ranks: {len(self._is_ready)} ready after {self._elapsed():.0f} s{doing}"
+        return f"starting {self._ranks}: {len(self._is_ready)} ready after {self._elapsed():.0f} s{doing}"
 
 
 class PlainDisplay(Display):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint import CheckpointStore, find_checkpoint
+from core.checkpoint import CheckpointStore, find_checkpoint, load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
 from core.config.schema import RunConfig
@@ -21,6 +21,7 @@ from core.launching.events import LOG_FOLDER
 from core.launching.failure import error_of, first_failure
 from core.launching.watch import LAUNCHER_LOG, STOP_FILE, Watch
 from core.plugin_system import load_catalogue
+from core.training.sample_stream import check_same_stream, sample_stream
 from core.training.summary import OBJECTIVES, SUMMARY_FILE
 
 EXITS_FILE = "exits.jsonl"
@@ -49,9 +50,13 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
         RunStopped: The user sent SIGINT or SIGTERM.
     """
     assembly = assemble(config, load_catalogue())
-    check_run(assembly)
+    stream = check_run(assembly)
     store = CheckpointStore(run_dir / "checkpoints", keep=config.checkpoint.keep)
     resume_from, notes = find_resume(assembly.config.resume, store)
+    if resume_from is not None:
+        checkpoint = load_checkpoint(resume_from)
+        checkpoint.check_fits(assembly.spec, assembly.optimizer.slots)
+        check_same_stream(stream, checkpoint.progress["stream"])
     assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
     prepare_run_dir(assembly.config, run_dir)
     job = LaunchJob(run_dir, assembly.config.cards, WORKER_MODULE, run_dir / LOG_FOLDER / EXITS_FILE)
@@ -70,8 +75,11 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
     return _result(watch, launcher_code, run_dir, assembly, display)
 
 
-def check_run(assembly: Assembly) -> None:
-    """Checks what can be checked before a process starts: the data, and that the objective will exist.
+def check_run(assembly: Assembly) -> dict[str, Any]:
+    """Checks what can be checked before a process starts: the data, the batches, and that the objective will exist.
+
+    Returns:
+        What fixes the order of samples.
 
     Raises:
         DataError: The data is missing, damaged or mislabelled.
@@ -83,6 +91,7 @@ def check_run(assembly: Assembly) -> None:
     splits = ("train", "eval") if config.eval.every_epochs else ("train",)
     counts = check_dataset(assembly.dataset, splits)
     BatchPlan(counts["train"], assembly.global_batch, assembly.layout.num_batch_shards, config.batch.last)
+    return sample_stream(assembly, counts["train"])
 
 
 def find_resume(resume: str, store: CheckpointStore) -> tuple[Path | None, list[str]]:

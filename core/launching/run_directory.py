@@ -34,17 +34,13 @@ def claim(wanted: Path, is_explicit: bool, resumes: bool) -> Iterator[Path]:
     """
     for attempt in range(1, MOST_SUFFIXES):
         folder = wanted if attempt == 1 else wanted.with_name(f"{wanted.name}-{attempt}")
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_taken = False
-        except BlockingIOError:
-            is_taken = True
+        lock = _try_lock(folder / LOCK_NAME)
+        is_taken = lock is None
         has_run = (folder / FILE_NAME).exists()
-        if not is_taken and (not has_run or resumes):
-            break
-        os.close(lock)
+        if lock is not None:
+            if not has_run or resumes:
+                break
+            os.close(lock)
         if is_explicit:
             raise ConfigError(
                 f"The run directory {folder} "
@@ -59,6 +55,27 @@ def claim(wanted: Path, is_explicit: bool, resumes: bool) -> Iterator[Path]:
         (folder / LOCK_NAME).unlink(missing_ok=True)
         os.close(lock)
         remove_if_empty(folder)
+
+
+def _try_lock(path: Path) -> int | None:
+    """Returns the descriptor of a lock file that this process now holds, None if another does.
+
+    The holder removes the file when it ends, so a lock counts only if the file that was locked is still the one that
+    the path names.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_ino == path.stat().st_ino:
+                return lock
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        except FileNotFoundError:
+            pass
+        os.close(lock)
 
 
 def remove_if_empty(folder: Path) -> None:

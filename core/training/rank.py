@@ -73,7 +73,6 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
     if checkpoint is None:
         engine.load(TrainingState(initial_parameters(assembly.spec, config.seed)))
     else:
-        checkpoint.check_fits(assembly.spec, assembly.optimizer.slots)
         engine.load(checkpoint.state)
     trainer = Trainer(assembly, engine, rank, run_dir, writer, checkpoint)
     holder.append(trainer)

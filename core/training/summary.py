@@ -3,15 +3,58 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
+
+from core.config.assembly import Assembly
+from core.training.records import Records
 
 SUMMARY_FILE = "summary.json"
 METRICS_FILE = "metrics.jsonl"
 
 # The numbers of the summary that a sweep may optimise.
 OBJECTIVES = ("eval_accuracy", "eval_loss", "train_loss", "train_samples_per_s", "seconds")
+
+
+def build_summary(
+    assembly: Assembly, records: Records, outcome: str, step: int, seconds: float, peak_rss_mb: Sequence[float]
+) -> dict[str, Any]:
+    """Returns the content of summary.json.
+
+    Args:
+        assembly: The parts of the run.
+        records: What it has seen.
+        outcome: "complete" or "stopped".
+        step: Updates done.
+        seconds: Wall-clock time of all lives of the run.
+        peak_rss_mb: Peak resident memory of each rank, MiB.
+    """
+    config, layout = assembly.config, assembly.layout
+    return {
+        "outcome": outcome,
+        "backend": config.backend.name,
+        "model": config.model.name,
+        "data": config.data.name,
+        "device": config.device.value,
+        "communicator": config.communicator.name,
+        "cards": config.cards,
+        "layout": {
+            "sharder": layout.sharder,
+            "mesh": str(layout.mesh),
+            "parameters": {name: ", ".join(map(str, placed)) for name, placed in layout.parameters.items()},
+        },
+        "global_batch": assembly.global_batch,
+        "steps": step,
+        "seconds": round(seconds, 3),
+        "train_loss": records.train_loss,
+        "eval_loss": records.evaluation.get("eval_loss"),
+        "eval_accuracy": records.evaluation.get("eval_accuracy"),
+        "train_samples_per_s": records.samples_per_s,
+        "skipped_updates": records.skipped,
+        "epochs": records.epochs,
+        "peak_rss_mb": [round(peak, 1) for peak in peak_rss_mb],
+    }
 
 
 def save_summary(summary: Mapping[str, Any], run_dir: Path) -> None:

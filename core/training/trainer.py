@@ -21,8 +21,9 @@ from core.data import BatchPlan, Loader, evaluation_windows
 from core.errors import NonFiniteLossError
 from core.launching import events
 from core.launching.watch import STOP_FILE
-from core.training.epoch_record import EpochSums
-from core.training.summary import MetricsFile, save_summary
+from core.training.records import Records
+from core.training.sample_stream import sample_stream
+from core.training.summary import MetricsFile, build_summary, save_summary
 from core.training.windows import Stopwatch, WindowPlan, WindowSpan
 
 COMPLETE, STOPPED = "complete", "stopped"
@@ -73,20 +74,13 @@ class Trainer:
         self._adopt(checkpoint)
 
     def _adopt(self, checkpoint: Checkpoint | None) -> None:
-        """Takes position and records from a checkpoint.
-
-        A run that goes on with another global batch starts its epoch over from the sample that comes next.
-        """
+        """Takes position and records from a checkpoint, which the parent has found to fit."""
         self.step = checkpoint.position.step if checkpoint else 0
-        progress: dict[str, Any] = checkpoint.progress if checkpoint else {}
-        self._epochs: list[dict[str, Any]] = list(progress.get("epochs", ()))
-        self._sums = EpochSums.from_json(progress.get("sums", {}))
-        self._best: float | None = progress.get("best")
-        self._num_skipped = int(progress.get("skipped", 0))
-        self._earlier_s = float(progress.get("seconds", 0.0))
-        self._last_eval: dict[str, Any] = progress.get("last_eval", {})
-        self._last_loss: float | None = progress.get("last_loss")
         self._saved_step = self.step if checkpoint else None
+        if checkpoint is None:
+            self._records = Records()
+            return
+        self._records = Records.from_json(checkpoint.progress["records"])
 
     def train(self) -> str:
         """Runs to the end; collective.
@@ -162,29 +156,21 @@ class Trainer:
 
     def _note(self, result: WindowResult, span: WindowSpan, window: Window, seconds: float, lr: Any) -> None:
         """Adds a window to the records and tells of it."""
-        counts = window.global_counts
-        first = self.step
-        self.step = span.end
-        losses = np.nan_to_num(result.losses, nan=0.0, posinf=0.0, neginf=0.0)
-        finite = np.isfinite(result.losses)
-        self._sums.add(WindowResult(losses, result.correct), np.where(finite, counts, 0), seconds)
-        self._num_skipped += result.skipped
-        rate = float(counts.sum()) / seconds
-        if finite.any():
-            self._last_loss = float(result.losses[finite][-1])
+        first, self.step = self.step, span.end
+        self._records.add(result, window.global_counts, seconds)
         event: dict[str, Any] = {"step": self.step, "epoch": span.epoch + 1}
         if self._metrics is not None:
+            rate = float(window.global_counts.sum()) / seconds
             for index in range(span.num_steps):
-                step = first + index + 1
+                step, loss = first + index + 1, float(result.losses[index])
                 if step % self._config.log.every_steps == 0 or step == self._total:
-                    loss = float(result.losses[index]) if finite[index] else None
-                    record = {"step": step, "epoch": span.epoch + 1, "loss": loss, "lr": float(lr[index])}
-                    self._metrics.write({**record, "samples_per_s": rate})
-                    self._writer.write(events.METRICS, step=step, loss=loss, lr=float(lr[index]), samples_per_s=rate)
+                    record = {"step": step, "loss": loss if np.isfinite(loss) else None, "lr": float(lr[index])}
+                    self._metrics.write({**record, "epoch": span.epoch + 1, "samples_per_s": rate})
+                    self._writer.write(events.METRICS, **record, samples_per_s=rate)
             event |= {
                 "total": self._total,
-                "loss": self._last_loss,
-                "accuracy": float(result.correct[-1]) / max(1, int(counts[-1])),
+                "loss": self._records.last_loss,
+                "accuracy": float(result.correct[-1]) / int(window.global_counts[-1]),
                 "samples_per_s": rate,
                 "eta_s": (self._total - self.step) * seconds / span.num_steps,
             }
@@ -192,14 +178,13 @@ class Trainer:
 
     def _end_epoch(self, epoch: int) -> None:
         """Closes the records of an epoch, and evaluates if that is due."""
-        self._epochs.append(self._sums.record(epoch) if self._sums.count else {"epoch": epoch + 1})
-        self._sums = EpochSums()
+        self._records.end_epoch(epoch)
         every = self._config.eval.every_epochs
         if every and (epoch + 1) % every == 0:
             self._evaluate(epoch)
 
     def _needs_evaluation_at_end(self) -> bool:
-        return bool(self._config.eval.every_epochs) and self._last_eval.get("step") != self.step
+        return bool(self._config.eval.every_epochs) and self._records.evaluation.get("step") != self.step
 
     def _evaluate(self, epoch: int) -> None:
         """Evaluates on the whole evaluation split, and saves if it is the best so far."""
@@ -214,14 +199,11 @@ class Trainer:
             totals = self._engine.evaluate(window)
             loss_sum, correct, count = loss_sum + totals.loss_sum, correct + totals.correct, count + totals.count
         numbers = {"eval_loss": loss_sum / count, "eval_accuracy": correct / count}
-        self._last_eval = {"step": self.step, **numbers}
-        if self._epochs and self._epochs[-1]["epoch"] == epoch + 1:
-            self._epochs[-1].update(numbers)
         if self._metrics is not None:
-            self._metrics.write({"step": self.step, "epoch": epoch + 1, **numbers, "count": count})
-            self._writer.write(events.EVALUATED, step=self.step, epoch=epoch + 1, count=count, **numbers)
-        if self._best is None or numbers["eval_accuracy"] > self._best:
-            self._best = numbers["eval_accuracy"]
+            record = {"step": self.step, "epoch": epoch + 1, **numbers, "count": count}
+            self._metrics.write(record)
+            self._writer.write(events.EVALUATED, **record)
+        if self._records.evaluated(self.step, epoch, numbers):
             self._save(is_best=True)
 
     def _save(self, is_best: bool) -> None:
@@ -229,19 +211,12 @@ class Trainer:
         state = self._engine.gather()
         if self._rank.rank == 0:
             epoch, within = divmod(self.step, self._plan.steps_per_epoch)
+            stream = sample_stream(self._assembly, self._plan.num_samples)
             checkpoint = Checkpoint(
                 position=Position(epoch=epoch, step_in_epoch=within, step=self.step),
                 state=state,
-                progress={
-                    "epochs": self._epochs,
-                    "sums": self._sums.to_json(),
-                    "best": self._best,
-                    "skipped": self._num_skipped,
-                    "seconds": self._seconds(),
-                    "last_eval": self._last_eval,
-                    "last_loss": self._last_loss,
-                },
-                metrics={key: value for key, value in self._last_eval.items() if key != "step"},
+                progress={"stream": stream, "records": self._records.to_json(self._seconds())},
+                metrics={key: value for key, value in self._records.evaluation.items() if key != "step"},
                 config=plain_config(self._config),
             )
             path = self._store.save(checkpoint, is_best=is_best)
@@ -250,41 +225,16 @@ class Trainer:
         self._assembly.communicator.barrier()
 
     def _seconds(self) -> float:
-        return self._earlier_s + time.time() - self._begin
+        return self._records.seconds + time.time() - self._begin
 
     def _finish(self, outcome: str) -> None:
         """Gathers what every rank used, and writes the summary; collective."""
         peaks = np.zeros(self._rank.world_size)
         peaks[self._rank.rank] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         peaks = self._assembly.communicator.agree(peaks, "sum")
-        if self._metrics is None:
-            return
-        self._metrics.close()
-        config, layout = self._config, self._assembly.layout
-        unfinished = [self._sums.record(0)] if self._sums.count and not self._epochs else []
-        rates = [entry["train_samples_per_s"] for entry in (*self._epochs, *unfinished) if "train_loss" in entry]
-        summary = {
-            "outcome": outcome,
-            "backend": config.backend.name,
-            "model": config.model.name,
-            "data": config.data.name,
-            "device": config.device.value,
-            "communicator": config.communicator.name,
-            "cards": config.cards,
-            "layout": {
-                "sharder": layout.sharder,
-                "mesh": str(layout.mesh),
-                "parameters": {name: [str(p) for p in placed] for name, placed in layout.parameters.items()},
-            },
-            "global_batch": self._assembly.global_batch,
-            "steps": self.step,
-            "seconds": self._seconds(),
-            "train_loss": self._epochs[-1].get("train_loss") if self._epochs else self._last_loss,
-            "eval_loss": self._last_eval.get("eval_loss"),
-            "eval_accuracy": self._last_eval.get("eval_accuracy"),
-            "train_samples_per_s": float(np.median(rates)) if rates else None,
-            "skipped_updates": self._num_skipped,
-            "epochs": self._epochs,
-            "peak_rss_mb": [round(float(peak), 1) for peak in peaks],
-        }
-        save_summary(summary, self._run_dir)
+        if self._metrics is not None:
+            self._metrics.close()
+            summary = build_summary(
+                self._assembly, self._records, outcome, self.step, self._seconds(), [float(peak) for peak in peaks]
+            )
+            save_summary(summary, self._run_dir)

@@ -21,18 +21,17 @@ class Tournament:
     def forward(self) -> torch.Tensor:
         """Returns the largest of the places, a new tensor unless there is but one place."""
         level = self._rounds[0]
-        self._rounds = [level]
+        self._rounds = []
         while len(level) > 1:
+            self._rounds.append(level)
             pairs = zip(level[::2], level[1::2], strict=False)
             level = [torch.maximum(left, right) for left, right in pairs] + level[len(level) // 2 * 2 :]
-            self._rounds.append(level)
-        return level[0]
+        return level[0]  # not kept: autograd's node would hold its own output, a cycle that only the collector frees
 
     def backward(self, gradient: torch.Tensor) -> None:
         """Replaces every place by its gradient."""
         gradients = [gradient]
-        for number in range(len(self._rounds) - 2, -1, -1):
-            level = self._rounds[number]
+        for level in reversed(self._rounds):
             below: list[torch.Tensor] = []
             for index, part in enumerate(gradients):
                 if 2 * index + 1 == len(level):

@@ -58,7 +58,6 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
         checkpoint.check_fits(assembly.spec, assembly.optimizer.slots)
         check_same_stream(stream, checkpoint.progress["stream"])
     assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
-    prepare_run_dir(assembly.config, run_dir)
     job = LaunchJob(run_dir, assembly.config.cards, WORKER_MODULE, run_dir / LOG_FOLDER / EXITS_FILE)
     command = assembly.backend.launch_command(job)
     command = replace(
@@ -68,6 +67,7 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
             **command.environment,
         },
     )
+    prepare_run_dir(assembly.config, run_dir)
     with build_display(is_alone) as display:
         display.start(assembly, run_dir, [*notes, *notices(assembly)])
         watch = Watch(run_dir, assembly.config.cards, job.exits, display.take, display.tick)

@@ -41,10 +41,12 @@ class SweepReport(Callback):
 
 
 def sweep_table(jobs: list[tuple[Path, dict[str, Any]]], objective: str) -> Table:
-    """Returns the table of a sweep's jobs."""
+    """Returns the table of a sweep's jobs, with the overrides in which they differ."""
+    shared = set.intersection(*(set(job["overrides"]) for _, job in jobs)) if len(jobs) > 1 else set()
     table = build_table(("job", "overrides", "status", objective, "folder or error"), title="sweep")
     for folder, job in jobs:
         value = "" if job["objective"] is None else f"{job['objective']:.4f}"
         where = str(folder) if job["status"] == "done" else job["message"]
-        table.add_row(folder.name, " ".join(job["overrides"]), job["status"], value, where)
+        own = " ".join(override for override in job["overrides"] if override not in shared)
+        table.add_row(folder.name, own, job["status"], value, where)
     return table

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from core.launching.parent_death import die_with_parent
 
 
-def main(run_dir: str) -> int:
-    """Runs one rank to its end and returns its exit code."""
+def main(run_dir: str) -> NoReturn:
+    """Runs one rank to its end, and with it this process."""
     die_with_parent()
     from core.training.rank import run_rank
 
-    return run_rank(Path(run_dir))
+    run_rank(Path(run_dir))
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])

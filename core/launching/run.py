@@ -139,13 +139,15 @@ def _result(watch: Watch, launcher_code: int, run_dir: Path, assembly: Assembly,
         raise RunStopped(watch.stop_signal, run_dir)
     if watch.failures:
         raise error_of(first_failure(watch.failures), run_dir, world_size)
-    if not whole or launcher_code != 0:
+    if not whole:
         log = run_dir / LOG_FOLDER / LAUNCHER_LOG
         tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-6:])
         raise RankFailedError(
             f"The launcher ended with code {launcher_code} before the run was complete.\n{tail}",
             remedy=f"Its log: {log}",
         )
+    if launcher_code:
+        display.say(f"note: a rank ended badly after the run was complete; see {run_dir / LOG_FOLDER}")
     summary: dict[str, Any] = json.loads((run_dir / SUMMARY_FILE).read_text())
     display.end(summary, run_dir)
     return summary

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from core.spec import initial_parameters
 from core.training.trainer import Trainer
 
 
-def run_rank(run_dir: Path) -> int:
-    """Runs this process as one rank of the run in `run_dir` and returns its exit code.
+def run_rank(run_dir: Path) -> NoReturn:
+    """Runs this process as one rank of the run in `run_dir` and ends it.
 
     Everything that it or a library prints goes to logs/rank<r>.log; its events tell the parent the rest.
     """
@@ -36,15 +36,17 @@ def run_rank(run_dir: Path) -> int:
     trainer: list[Trainer] = []
     try:
         outcome = _train(assembly, rank, run_dir, writer, trainer)
+        writer.write(events.FINISHED, outcome=outcome)
+        code = _leave(assembly)
     except BaseException as error:
         _report(error, trainer, writer)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # No clean shutdown: peers may be gone, and a library that waits for them would wait for its timeout.
-        os._exit(error.exit_code if isinstance(error, AnycardError) else 1)
-    writer.write(events.FINISHED, outcome=outcome)
-    writer.close()
-    return 0
+        code = error.exit_code if isinstance(error, AnycardError) else 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Past the interpreter's and the libraries' own end: after an error peers may be gone, and a library that waits for
+    # them would wait for its timeout; after the last barrier there is nothing left to do, and Gloo's threads have been
+    # seen to abort in their destructors.
+    os._exit(code)
 
 
 def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.EventWriter, holder: list[Trainer]) -> str:
@@ -79,8 +81,17 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
     outcome = trainer.train()
     communicator.barrier()
     engine.close()
-    communicator.close()
     return outcome
+
+
+def _leave(assembly: Assembly) -> int:
+    """Closes the communicator; the run is complete, so what goes wrong here is told and harms nothing."""
+    try:
+        assembly.communicator.close()
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def _assert_same_config(assembly: Assembly, digest: str) -> None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from core.contracts import ArraySplit, Window
 from core.contracts.engine import PADDING_LABEL
+from core.data.mapped import release_pages
 
 WINDOW_BYTES = 2 * 2**20  # of samples in one window; more costs memory, less costs Python time
 
@@ -40,4 +41,5 @@ def gather_window(
         else:
             samples[index, : len(ids)] = split.samples[ids]
         labels[index, : len(ids)] = split.labels[ids]
+    release_pages(split.samples)
     return Window(samples, labels, np.asarray(counts, dtype=np.int64))

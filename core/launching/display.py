@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from core.config.assembly import Assembly
 from core.launching import events
 from core.launching.start_table import start_table
+from core.launching.tensorboard import FOLDER as TENSORBOARD_FOLDER
 
 SILENCE_S = 4.0  # a line at least this often while ranks start
 PLAIN_INTERVAL_S = 2.0  # between progress lines where there is no terminal
@@ -84,6 +85,8 @@ class Display(ABC):
         self.say(f"  summary      {run_dir / 'summary.json'}")
         self.say(f"  metrics      {run_dir / 'metrics.jsonl'}")
         self.say(f"  checkpoints  {run_dir / 'checkpoints'} (last.json{' and best.json' if best.exists() else ''})")
+        if (run_dir / TENSORBOARD_FOLDER).exists():
+            self.say(f"  tensorboard  {run_dir / TENSORBOARD_FOLDER}")
         self.say(f"  logs         {run_dir / events.LOG_FOLDER}")
 
     def say(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from core.errors import ConfigError, RankFailedError
 from core.launching.display import Display, build_display
 from core.launching.events import LOG_FOLDER
 from core.launching.failure import error_of, first_failure
+from core.launching.tensorboard import TensorBoard
 from core.launching.watch import LAUNCHER_LOG, STOP_FILE, Watch
 from core.plugin_system import load_catalogue
 from core.training.sample_stream import check_same_stream, sample_stream
@@ -68,9 +70,9 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
         },
     )
     prepare_run_dir(assembly.config, run_dir)
-    with build_display(is_alone) as display:
+    with build_display(is_alone) as display, contextlib.closing(TensorBoard(run_dir)) as board:
         display.start(assembly, run_dir, [*notes, *notices(assembly)])
-        watch = Watch(run_dir, assembly.config.cards, job.exits, display.take, display.tick)
+        watch = Watch(run_dir, assembly.config.cards, job.exits, (display.take, board.take), display.tick)
         launcher_code = watch.run(command)
     return _result(watch, launcher_code, run_dir, assembly, display)
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -34,7 +34,7 @@ class Watch:
         run_dir: The run directory; its logs/ exists.
         world_size: Number of ranks.
         exits: The file to which the launcher writes ranks' exit codes.
-        on_event: Called with every event of every rank, in order for each rank.
+        listeners: Each is called with every event of every rank, in order for each rank.
         on_tick: Called about twenty times a second.
     """
 
@@ -43,11 +43,11 @@ class Watch:
         run_dir: Path,
         world_size: int,
         exits: Path,
-        on_event: Callable[[dict[str, Any]], None],
+        listeners: Sequence[Callable[[dict[str, Any]], None]],
         on_tick: Callable[[], None],
     ) -> None:
         self._run_dir = run_dir
-        self._on_event = on_event
+        self._listeners = listeners
         self._on_tick = on_tick
         self._readers = [events.EventReader(events.rank_events(run_dir, rank)) for rank in range(world_size)]
         self._exits = events.EventReader(exits)
@@ -135,7 +135,8 @@ class Watch:
                 self.failures.append(failure_from_event(event))
             case events.FINISHED:
                 self._outcomes[rank] = event["outcome"]
-        self._on_event(event)
+        for listener in self._listeners:
+            listener(event)
 
     def _note_quiet_deaths(self) -> None:
         """Notes ranks whose process is gone though they neither finished nor failed, for launchers that say nothing."""

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from core.config.assembly import Assembly
-from core.launching import events
 from core.launching.start_table import start_table
 from core.launching.tensorboard import FOLDER as TENSORBOARD_FOLDER
+from core.run_files import events
 
 SILENCE_S = 4.0  # a line at least this often while ranks start
 PLAIN_INTERVAL_S = 2.0  # between progress lines where there is no terminal

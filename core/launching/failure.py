@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import RankFailedError
-from core.launching.events import rank_log
+from core.run_files.events import rank_log
 
 TRACE_LINES = 6
 

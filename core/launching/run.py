@@ -13,16 +13,16 @@ from typing import Any
 from core.checkpoint import CheckpointStore, find_checkpoint, load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
-from core.config.schema import RunConfig
+from core.config.schema import Device, RunConfig
 from core.contracts import LaunchJob
 from core.data import BatchPlan, check_dataset
 from core.errors import ConfigError, RankFailedError
 from core.launching.display import Display, build_display
-from core.launching.events import LOG_FOLDER
 from core.launching.failure import error_of, first_failure
 from core.launching.tensorboard import TensorBoard
-from core.launching.watch import LAUNCHER_LOG, STOP_FILE, Watch
+from core.launching.watch import LAUNCHER_LOG, Watch
 from core.plugin_system import load_catalogue
+from core.run_files.events import LOG_FOLDER, STOP_FILE
 from core.training.sample_stream import check_same_stream, sample_stream
 from core.training.summary import OBJECTIVES, SUMMARY_FILE
 
@@ -71,7 +71,7 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
     )
     prepare_run_dir(assembly.config, run_dir)
     with build_display(is_alone) as display, contextlib.closing(TensorBoard(run_dir)) as board:
-        display.start(assembly, run_dir, [*notes, *notices(assembly)])
+        display.start(assembly, run_dir, [*notes, *notices(assembly, config.device)])
         watch = Watch(run_dir, assembly.config.cards, job.exits, (display.take, board.take), display.tick)
         launcher_code = watch.run(command)
     return _result(watch, launcher_code, run_dir, assembly, display)
@@ -122,11 +122,21 @@ def prepare_run_dir(config: RunConfig, run_dir: Path) -> None:
     save_frozen(config, run_dir)
 
 
-def notices(assembly: Assembly) -> list[str]:
-    """Returns what a user should know before the run, one sentence each."""
+def notices(assembly: Assembly, wanted: Device) -> list[str]:
+    """Returns what a user should know before the run, one sentence each.
+
+    Args:
+        assembly: The parts of the run, with the device that was found.
+        wanted: The device that the user asked for.
+    """
     config = assembly.config
     cores = os.cpu_count() or 1
     found = []
+    if wanted is Device.auto:
+        backend = assembly.backend
+        better = backend.devices[: backend.devices.index(config.device.value)]
+        reasons = "; ".join(f"{device}: {backend.probe(device).missing}" for device in better)
+        found.append(f"device=auto takes {config.device.value}" + (f" ({reasons})" if reasons else ""))
     if config.device.value == "cpu" and config.cards > cores:
         found.append(f"{config.cards} cards share {cores} CPU cores: this shows that it works, not how fast it is")
     return found

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from core.launching import events
+from core.run_files import events
 
 FOLDER = "tensorboard"
 PACKAGE = "tensorboardX"

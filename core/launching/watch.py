@@ -14,16 +14,15 @@ from types import FrameType
 from typing import Any
 
 from core.contracts import LaunchCommand
-from core.launching import events
 from core.launching.failure import Failure, failure_from_event, failure_from_exit
 from core.launching.parent_death import PARENT_VARIABLE
+from core.run_files import events
 
 POLL_S = 0.05
 GRACE_S = 1.5  # after a first failure, for the others to say what they saw
 TERMINATE_S = 2.0  # between SIGTERM and SIGKILL
 STOP_S = 8.0  # for ranks to reach a step's end and save, after SIGINT or SIGTERM
 QUIET_DEATH_S = 1.0  # a rank's process may be gone this long before the launcher has told its exit code
-STOP_FILE = ".stop"
 LAUNCHER_LOG = "launcher.log"
 
 
@@ -95,7 +94,7 @@ class Watch:
                 self._read()
         for reader in (*self._readers, self._exits):
             reader.close()
-        (self._run_dir / STOP_FILE).unlink(missing_ok=True)
+        (self._run_dir / events.STOP_FILE).unlink(missing_ok=True)
         return process.returncode
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
@@ -109,7 +108,7 @@ class Watch:
             if self.failures and deadline is None:
                 deadline = now + GRACE_S
             if self._signal is not None and deadline is None:
-                (self._run_dir / STOP_FILE).touch()
+                (self._run_dir / events.STOP_FILE).touch()
                 deadline = now + (STOP_S if self._steps else 0.0)
             if self._signals > 1 or (deadline is not None and now > deadline):
                 return

@@ -16,8 +16,8 @@ from core.config.assembly import Assembly, assemble
 from core.config.freeze import config_digest, load_frozen
 from core.contracts import EngineRequest, RankInfo, TrainingState
 from core.errors import AnycardError, ConfigError
-from core.launching import events
 from core.plugin_system import load_catalogue
+from core.run_files import events
 from core.spec import initial_parameters
 from core.training.trainer import Trainer
 

@@ -19,8 +19,7 @@ from core.config.schema import DEFAULT_EPOCHS
 from core.contracts import Engine, RankInfo, Window, WindowResult
 from core.data import BatchPlan, Loader, evaluation_windows
 from core.errors import NonFiniteLossError
-from core.launching import events
-from core.launching.watch import STOP_FILE
+from core.run_files import events
 from core.training.records import Records
 from core.training.sample_stream import sample_stream
 from core.training.summary import MetricsFile, build_summary, save_summary
@@ -131,7 +130,7 @@ class Trainer:
         """Trains one window and does what is due at its end."""
         lr = np.full(span.num_steps, self._assembly.optimizer.lr)
         result = self._engine.train(window, lr)
-        wants_stop = self._rank.rank == 0 and (self._run_dir / STOP_FILE).exists()
+        wants_stop = self._rank.rank == 0 and (self._run_dir / events.STOP_FILE).exists()
         seconds, stop = self._assembly.communicator.agree(np.array([watch.restart(), float(wants_stop)]), "max")
         plan.measured(span.num_steps, seconds)
         self._check_finite(result, span)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 AUTOLOAD = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 PACKAGES = ("torch", "torch-npu")
 CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+DEVICE_FILES = Path("/dev")
 PROBE_TIMEOUT_S = 20.0
 
 
@@ -33,7 +34,7 @@ def probe(device: str, versions: dict[str, str]) -> DeviceProbe:
     """Returns whether `device` can be used by the interpreter that has the packages `versions`."""
     missing, count = "", None
     if device == "npu":
-        count = len(list(Path("/dev").glob("davinci[0-9]*")))
+        count = len(list(DEVICE_FILES.glob("davinci[0-9]*")))
         if not count:
             missing = "there is no Ascend NPU on this machine: no /dev/davinci0"
         elif "torch-npu" not in versions:
@@ -41,7 +42,7 @@ def probe(device: str, versions: dict[str, str]) -> DeviceProbe:
         elif not any(os.environ.get(name) for name in CANN_VARIABLES):
             missing = "CANN is not set up in this shell (source /usr/local/Ascend/ascend-toolkit/set_env.sh)"
     elif device == "cuda":
-        count = len([path for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)])
+        count = len([path for path in DEVICE_FILES.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)])
         if not count:
             missing = "there is no NVIDIA GPU on this machine: no /dev/nvidia0"
         elif "+cpu" in versions.get("torch", ""):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 LOG_FOLDER = "logs"
+STOP_FILE = ".stop"  # the parent makes it when the ranks are to save and end
 
 STARTED = "started"  # pid
 STAGE = "stage"  # text: what a rank is doing before its first step

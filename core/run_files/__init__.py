@@ -1,0 +1,1 @@
+"""What the parent and the ranks leave for each other in the run directory."""

@@ -138,3 +138,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # Gloo's threads now and then abort in their destructors (torch 2.13)

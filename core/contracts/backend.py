@@ -111,9 +111,11 @@ class Backend(Plugged, ABC):
 
     Attributes:
         devices: The device kinds that it can run on, the preferred one first.
+        modules: Top-level modules of the framework, which are never imported in the parent.
     """
 
     devices: ClassVar[tuple[str, ...]]
+    modules: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def probe(self, device: str) -> DeviceProbe:

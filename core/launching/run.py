@@ -70,7 +70,8 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
         },
     )
     prepare_run_dir(assembly.config, run_dir)
-    with build_display(is_alone) as display, contextlib.closing(TensorBoard(run_dir)) as board:
+    hidden = [name for _, backend, _ in load_catalogue().registries["backend"] for name in backend.modules]
+    with build_display(is_alone) as display, contextlib.closing(TensorBoard(run_dir, hidden)) as board:
         display.start(assembly, run_dir, [*notes, *notices(assembly, config.device)])
         watch = Watch(run_dir, assembly.config.cards, job.exits, (display.take, board.take), display.tick)
         launcher_code = watch.run(command)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,18 @@ TAGS = {"loss": "train/loss", "lr": "train/lr", "samples_per_s": "train/samples_
 EVAL_TAGS = {"eval_loss": "eval/loss", "eval_accuracy": "eval/accuracy"}
 
 
+@contextlib.contextmanager
+def hide(modules: Iterable[str]) -> Iterator[None]:
+    """Makes imports of `modules` fail in this process, as if they were not installed."""
+    absent = [name for name in modules if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is what importlib takes for "absent"
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 class TensorBoard:
     """Writes what rank 0 tells into the run directory's tensorboard/; does nothing without the package.
 
@@ -21,10 +37,12 @@ class TensorBoard:
 
     Args:
         run_dir: The run directory.
+        hidden: Modules of frameworks, which the package would import if it could, to no use here.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, hidden: Iterable[str]) -> None:
         self._folder = run_dir / FOLDER
+        self._hidden = tuple(hidden)
         self._is_installed = importlib.util.find_spec(PACKAGE) is not None
         self._writer: Any = None
 
@@ -34,9 +52,9 @@ class TensorBoard:
         if not self._is_installed or tags is None:
             return
         if self._writer is None:
-            from tensorboardX import SummaryWriter  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-            self._writer = SummaryWriter(str(self._folder))
+            with hide(self._hidden):
+                module = importlib.import_module(PACKAGE)
+            self._writer = module.SummaryWriter(str(self._folder))
         for key, tag in tags.items():
             if event[key] is not None:
                 self._writer.add_scalar(tag, event[key], event["step"], walltime=event["time"])

@@ -17,12 +17,12 @@ Source: Krizhevsky 2014, arXiv:1404.5997; Shoeybi et al. 2019, arXiv:1909.08053,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.errors import LayoutError
 from core.layout.layout import Layout
 from core.layout.placement import Partial, Placement, Replicate, Shard
-from core.layout.transition import Transition, transition
+from core.layout.transition import IDENTITY, Transition, transition
 from core.spec import BoundLayer, Linear, ModelSpec, ReLU
 
 COLUMN = Shard(0)
@@ -92,7 +92,9 @@ def build_flow(spec: ModelSpec, layout: Layout) -> Flow:
             cut = _cut_of(bound, layout, i)
             wanted, partial = _wanted_input(cut, layout.batch[i])
             move = transition(axis.name, current[i], wanted, gradient_is_partial=partial)
-            entry += [move] if move else []
+            if move and not gradient_axes:
+                move = replace(move, backward=IDENTITY)  # no parameter lies before it, so no gradient is asked for
+            entry += [move] if move and (move.forward, move.backward) != (IDENTITY, IDENTITY) else []
             current[i] = wanted
             if cut == COLUMN:
                 current[i] = Shard(-1)

@@ -41,6 +41,7 @@ class TorchNpuBackend(Backend):
     name = "torch_npu"
     Options = TorchNpuOptions
     devices = ("npu", "cuda", "cpu")
+    modules = ("torch", "torch_npu")
 
     def probe(self, device: str) -> DeviceProbe:
         return devices.probe(device, devices.package_versions(self._python))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core.config.schedule import Constant, Cosine, Schedule, Step
 from core.config.schema import Choice, Device, RunConfig
 from core.config.typed import build_typed
 from core.contracts import SGD, Adam, AdamW, Backend, Communicator, Dataset, DeviceProbe, Model, Optimizer, Sharder
@@ -32,6 +33,7 @@ class Assembly:
     sharder: Sharder
     communicator: Communicator[Any]
     optimizer: Optimizer
+    schedule: Schedule
     spec: ModelSpec
     layout: Layout
     flow: Flow
@@ -43,6 +45,14 @@ def optimizers() -> Registry[type[Optimizer]]:
     registry: Registry[type[Optimizer]] = Registry("optimizer")
     for rule in (Adam, AdamW, SGD):
         registry.add(rule.name, rule, "core")
+    return registry
+
+
+def schedules() -> Registry[type[Schedule]]:
+    """Returns the schedules of the learning rate by name."""
+    registry: Registry[type[Schedule]] = Registry("schedule")
+    for cls in (Constant, Cosine, Step):
+        registry.add(cls.name, cls, "core")
     return registry
 
 
@@ -69,6 +79,7 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
     sharder: Sharder = build_plugged(catalogue, "sharder", config.sharder)
     rule = optimizers().get(config.optimizer.name)
     optimizer = build_typed(rule, config.optimizer.options, "optimizer")
+    schedule = build_typed(schedules().get(config.schedule.name), config.schedule.options, "schedule")
     spec = model.spec(dataset.sample_spec())
     layout = sharder.plan(spec, config.cards)
     flow = build_flow(spec, layout)
@@ -89,10 +100,12 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
         sharder=sharder,
         communicator=communicator,
         optimizer=optimizer,
+        schedule=schedule,
         spec=spec,
         layout=layout,
         flow=flow,
-        global_batch=config.batch.global_size or config.batch.per_card * layout.num_batch_shards,
+        global_batch=config.batch.global_size
+        or config.batch.per_card * config.batch.accumulate * layout.num_batch_shards,
     )
 
 

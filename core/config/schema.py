@@ -47,11 +47,13 @@ class BatchConfig:
 
     per_card: int = 64  # samples for each part of the batch; times the number of parts it is the global batch
     global_size: int | None = None  # samples in the global batch (key: batch.global); overrides per_card
+    accumulate: int = 1  # parts in which a card runs its batch, one after the other; per_card counts one part
     last: LastBatch = LastBatch.keep  # an epoch's last short batch: keep it, padded and weighted, or drop it
 
     def __post_init__(self) -> None:
         require(self.per_card >= 1, "batch.per_card", self.per_card, "at least 1")
         require(self.global_size is None or self.global_size >= 1, "batch.global", self.global_size, "at least 1")
+        require(self.accumulate >= 1, "batch.accumulate", self.accumulate, "at least 1")
 
 
 @dataclass(kw_only=True)
@@ -64,6 +66,16 @@ class EvalConfig:
     def __post_init__(self) -> None:
         require(self.every_epochs >= 0, "eval.every_epochs", self.every_epochs, "at least 0 (0: never)")
         require(self.batch >= 1, "eval.batch", self.batch, "at least 1")
+
+
+@dataclass(kw_only=True)
+class EarlyStopConfig:
+    """When a run ends before its last step."""
+
+    patience: int = 0  # evaluations in a row without a better accuracy after which the run ends; 0: never
+
+    def __post_init__(self) -> None:
+        require(self.patience >= 0, "early_stop.patience", self.patience, "at least 0 (0: never)")
 
 
 @dataclass(kw_only=True)
@@ -113,6 +125,7 @@ class RunConfig:
     sharder: Choice
     communicator: Choice
     optimizer: Choice
+    schedule: Choice
     cards: int = 1  # accelerators, or processes that stand in for them; one rank each
     nodes: int = 1  # machines
     device: Device = Device.auto
@@ -121,7 +134,10 @@ class RunConfig:
     steps: int | None = None  # updates, instead of epochs
     seed: int = 0  # of initial values and sample order
     deterministic: bool = False  # ask every library for the same bits each time, at some speed
+    clip_norm: float | None = None  # largest norm of all gradients together that passes unchanged; null: no limit
+    label_smoothing: float = 0.0  # weight of the uniform distribution in the training targets
     eval: EvalConfig = field(default_factory=EvalConfig)
+    early_stop: EarlyStopConfig = field(default_factory=EarlyStopConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     resume: str = "never"  # never, auto (the run directory's newest whole checkpoint) or a path
     log: LogConfig = field(default_factory=LogConfig)
@@ -134,6 +150,14 @@ class RunConfig:
         require(self.nodes == 1, "nodes", self.nodes, "1: runs over several machines are not supported yet")
         require(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1")
         require(self.steps is None or self.steps >= 1, "steps", self.steps, "at least 1")
+        require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "above 0, or null")
+        require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "a number in [0, 1)")
+        if self.early_stop.patience and not self.eval.every_epochs:
+            raise ConfigError(
+                "'early_stop.patience' would be without effect, since the run never evaluates.",
+                received="eval.every_epochs=0",
+                remedy="Set eval.every_epochs, or early_stop.patience=0.",
+            )
         if self.epochs is not None and self.steps is not None:
             raise ConfigError(
                 "'epochs' and 'steps' are both set.",

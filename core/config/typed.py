@@ -16,7 +16,7 @@ from core.errors import ConfigError, nearest
 
 T = TypeVar("T")
 
-CHOICES = ("backend", "model", "data", "sharder", "communicator", "optimizer")
+CHOICES = ("backend", "model", "data", "sharder", "communicator", "optimizer", "schedule")
 RENAMED = {"batch": {"global": "global_size"}}  # keys that Python does not take as names
 
 

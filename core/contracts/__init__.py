@@ -8,6 +8,7 @@ from core.contracts.model import Model
 from core.contracts.optimizer import SGD, Adam, AdamW, Optimizer
 from core.contracts.options import NoOptions, Plugged
 from core.contracts.sharder import Sharder
+from core.contracts.step import StepSpec
 
 __all__ = [
     "SGD",
@@ -31,6 +32,7 @@ __all__ = [
     "RankInfo",
     "Resize",
     "Sharder",
+    "StepSpec",
     "TrainingState",
     "Transform",
     "Window",

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from core.contracts.communicator import Communicator
 from core.contracts.dataset import Transform
 from core.contracts.engine import Engine
-from core.contracts.optimizer import Optimizer
 from core.contracts.options import Plugged
+from core.contracts.step import StepSpec
 from core.layout import Flow, Layout
 from core.spec import ModelSpec
 
@@ -85,10 +85,8 @@ class EngineRequest:
         flow: The collectives that follow from both.
         transforms: What turns stored samples into the model's, in order.
         communicator: Open on the layout's mesh.
-        optimizer: The update rule.
+        step: What happens in one training step.
         rank: Who this process is.
-        deterministic: Whether the same run must give the same bits.
-        skip_non_finite: Whether to skip the update of a step whose gradients are not finite, on all ranks alike.
     """
 
     spec: ModelSpec
@@ -96,10 +94,8 @@ class EngineRequest:
     flow: Flow
     transforms: tuple[Transform, ...]
     communicator: Communicator[Any]
-    optimizer: Optimizer
+    step: StepSpec
     rank: RankInfo
-    deterministic: bool
-    skip_non_finite: bool
 
 
 class Backend(Plugged, ABC):

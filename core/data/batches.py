@@ -35,6 +35,7 @@ class BatchPlan:
         num_samples: Samples in the training split.
         global_batch: Samples in one update.
         num_shards: Parts that a global batch is cut into.
+        accumulate: Parts that a rank cuts its own batch into.
         last: What happens to a last short batch.
 
     Raises:
@@ -45,15 +46,16 @@ class BatchPlan:
     global_batch: int
     num_shards: int
     last: LastBatch
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
-        if self.global_batch % self.num_shards:
-            lower = self.global_batch // self.num_shards * self.num_shards
+        parts = self.num_shards * self.accumulate
+        if self.global_batch % parts:
+            lower = self.global_batch // parts * parts
             raise ConfigError(
-                f"'batch.global' does not divide into {self.num_shards} equal parts.",
+                f"'batch.global' does not divide into {parts} equal parts.",
                 received=self.global_batch,
-                allowed=f"a multiple of {self.num_shards}, such as {lower or self.num_shards} or "
-                f"{lower + self.num_shards}",
+                allowed=f"a multiple of {parts}, such as {lower or parts} or {lower + parts}",
             )
         if not self.steps_per_epoch:
             raise ConfigError(

@@ -77,7 +77,8 @@ class Display(ABC):
     def end(self, summary: dict[str, Any], run_dir: Path) -> None:
         """Says how the run ended and where everything lies."""
         accuracy, loss = summary["eval_accuracy"], summary["eval_loss"]
-        text = f"done: {summary['steps']} steps in {summary['seconds']:.1f} s"
+        ending = "no better for a while, ended early" if summary["outcome"] == "early" else "done"
+        text = f"{ending}: {summary['steps']} steps in {summary['seconds']:.1f} s"
         if accuracy is not None:
             text += f", eval accuracy {accuracy:.4f}, eval loss {loss:.4f}"
         self.say(text)

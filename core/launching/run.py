@@ -93,7 +93,8 @@ def check_run(assembly: Assembly) -> dict[str, Any]:
         raise ConfigError("'objective' names no number of the summary.", received=config.objective, allowed=OBJECTIVES)
     splits = ("train", "eval") if config.eval.every_epochs else ("train",)
     counts = check_dataset(assembly.dataset, splits)
-    BatchPlan(counts["train"], assembly.global_batch, assembly.layout.num_batch_shards, config.batch.last)
+    batch, shards = config.batch, assembly.layout.num_batch_shards
+    BatchPlan(counts["train"], assembly.global_batch, shards, batch.last, batch.accumulate)
     return sample_stream(assembly, counts["train"])
 
 

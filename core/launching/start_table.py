@@ -28,7 +28,8 @@ def start_table(assembly: Assembly, run_dir: Path) -> RenderableType:
         "batch": f"{assembly.global_batch} samples a step in {layout.num_batch_shards} "
         f"{'part' if layout.num_batch_shards == 1 else 'parts'}; a short last batch is "
         + ("kept, padded and weighted" if config.batch.last.value == "keep" else "dropped"),
-        "run": f"{length}, {config.optimizer.name} lr {assembly.optimizer.lr:g}, seed {config.seed}",
+        "run": f"{length}, {config.optimizer.name} lr {assembly.optimizer.lr:g} {config.schedule.name}, "
+        f"seed {config.seed}",
         "folder": str(run_dir),
     }
     for key, value in rows.items():

@@ -21,7 +21,7 @@ EVAL_TAGS = {"eval_loss": "eval/loss", "eval_accuracy": "eval/accuracy"}
 @contextlib.contextmanager
 def hide(modules: Iterable[str]) -> Iterator[None]:
     """Makes imports of `modules` fail in this process, as if they were not installed."""
-    absent = [name for name in modules if name not in sys.modules]
+    absent = {name for name in modules if name not in sys.modules}
     sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]  # None is what importlib takes for "absent"
     try:
         yield

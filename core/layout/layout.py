@@ -58,6 +58,20 @@ class Layout:
             if isinstance(placement, Shard):
                 yield axis.name, placement.dim
 
+    @property
+    def sharded_axes(self) -> tuple[str, ...]:
+        """Names of the axes over which any parameter is cut."""
+        cut = {axis for name in self.parameters for axis, _ in self.shards(name)}
+        return tuple(axis for axis in self.mesh.axis_names if axis in cut)
+
+    def num_copies(self, name: str) -> int:
+        """Returns how many of the cards along `sharded_axes` hold the same part of parameter `name`."""
+        cut = {axis for axis, _ in self.shards(name)}
+        copies = 1
+        for axis in self.sharded_axes:
+            copies *= 1 if axis in cut else self.mesh.size(axis)
+        return copies
+
     def local_shape(self, parameter: ParameterSpec) -> tuple[int, ...]:
         """Returns the shape of the part of `parameter` that one card holds.
 

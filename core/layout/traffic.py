@@ -20,7 +20,7 @@ class Payload:
 
     Attributes:
         collective: all_reduce, all_gather, reduce_scatter or all_to_all.
-        purpose: "gradients" or "activations".
+        purpose: "gradients", "activations" or "norm".
         group_size: Number of cards that take part.
         payload_bytes: Size of the full tensor that is reduced, gathered, scattered or exchanged within one group.
     """
@@ -49,9 +49,22 @@ def wire_bytes(collective: str, group_size: int, payload_bytes: int) -> float:
     raise AssertionError(collective)
 
 
-def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, global_batch: int) -> tuple[Payload, ...]:
-    """Returns what one step of `global_batch` samples carries, fp32, gradients not compressed."""
+def step_payloads(
+    spec: ModelSpec, layout: Layout, flow: Flow, global_batch: int, clips: bool = False
+) -> tuple[Payload, ...]:
+    """Returns what one step of `global_batch` samples carries, fp32, gradients not compressed.
+
+    Args:
+        spec: The model.
+        layout: Where its tensors lie.
+        flow: The collectives that follow.
+        global_batch: Samples in one step, however many parts it is run in.
+        clips: Whether gradients are clipped by their norm, to which every shard adds its own.
+    """
     payloads: list[Payload] = []
+    if clips and layout.sharded_axes:
+        size = math.prod(layout.mesh.size(axis) for axis in layout.sharded_axes)
+        payloads.append(Payload(ALL_REDUCE, "norm", size, FP32_BYTES))
     for move, shape in flow.transitions:
         size = layout.mesh.size(move.axis)
         others = math.prod(

@@ -23,7 +23,9 @@ def plan_report(assembly: Assembly, catalogue: Catalogue) -> RenderableType:
         f"{assembly.spec.name} with sharder {layout.sharder} on {config.cards} cards: mesh {layout.mesh}, "
         f"{assembly.global_batch} samples a step in {layout.num_batch_shards} parts"
     )
-    payloads = step_payloads(assembly.spec, layout, assembly.flow, assembly.global_batch)
+    payloads = step_payloads(
+        assembly.spec, layout, assembly.flow, assembly.global_batch, clips=config.clip_norm is not None
+    )
     lines = [Text(line) for line in _advice(assembly, catalogue)]
     return Group(head, parameter_table(assembly), _memory_table(assembly), _wire_table(payloads), *lines)
 

@@ -14,7 +14,7 @@ import numpy as np
 from core.checkpoint import load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import config_digest, load_frozen
-from core.contracts import EngineRequest, RankInfo, TrainingState
+from core.contracts import EngineRequest, RankInfo, StepSpec, TrainingState
 from core.errors import AnycardError, ConfigError
 from core.plugin_system import load_catalogue
 from core.run_files import events
@@ -65,10 +65,15 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
             flow=assembly.flow,
             transforms=assembly.dataset.transforms(),
             communicator=communicator,
-            optimizer=assembly.optimizer,
+            step=StepSpec(
+                optimizer=assembly.optimizer,
+                accumulate=config.batch.accumulate,
+                clip_norm=config.clip_norm,
+                label_smoothing=config.label_smoothing,
+                skip_non_finite=config.on_nan.value == "skip",
+                deterministic=config.deterministic,
+            ),
             rank=rank,
-            deterministic=config.deterministic,
-            skip_non_finite=config.on_nan.value == "skip",
         )
     )
     checkpoint = None if config.resume == "never" else load_checkpoint(Path(config.resume))

@@ -51,6 +51,7 @@ class Records:
         best: The best evaluation accuracy, None before the first evaluation.
         evaluation: The last evaluation: step, eval_loss, eval_accuracy; empty before the first.
         last_loss: The last finite loss of a step.
+        without_better: Evaluations since the best one.
         skipped: Updates that were skipped.
         seconds: Time that earlier lives of the run took.
     """
@@ -60,6 +61,7 @@ class Records:
     best: float | None = None
     evaluation: dict[str, Any] = field(default_factory=dict)
     last_loss: float | None = None
+    without_better: int = 0
     skipped: int = 0
     seconds: float = 0.0
 
@@ -85,6 +87,7 @@ class Records:
         if self.epochs and self.epochs[-1]["epoch"] == epoch + 1:
             self.epochs[-1].update(numbers)
         is_best = self.best is None or numbers["eval_accuracy"] > self.best
+        self.without_better = 0 if is_best else self.without_better + 1
         if is_best:
             self.best = numbers["eval_accuracy"]
         return is_best

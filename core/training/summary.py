@@ -25,7 +25,7 @@ def build_summary(
     Args:
         assembly: The parts of the run.
         records: What it has seen.
-        outcome: "complete" or "stopped".
+        outcome: "complete", "early" or "stopped".
         step: Updates done.
         seconds: Wall-clock time of all lives of the run.
         peak_rss_mb: Peak resident memory of each rank, MiB.

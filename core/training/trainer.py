@@ -25,7 +25,7 @@ from core.training.sample_stream import sample_stream
 from core.training.summary import MetricsFile, build_summary, save_summary
 from core.training.windows import Stopwatch, WindowPlan, WindowSpan
 
-COMPLETE, STOPPED = "complete", "stopped"
+COMPLETE, EARLY, STOPPED = "complete", "early", "stopped"
 
 
 class Trainer:
@@ -66,6 +66,7 @@ class Trainer:
             global_batch=assembly.global_batch,
             num_shards=layout.num_batch_shards,
             last=self._config.batch.last,
+            accumulate=self._config.batch.accumulate,
         )
         self._loader = Loader(split, self._plan, shard=layout.batch_shard(rank.rank), seed=self._config.seed)
         self._total = self._config.steps or (self._config.epochs or DEFAULT_EPOCHS) * self._plan.steps_per_epoch
@@ -85,7 +86,7 @@ class Trainer:
         """Runs to the end; collective.
 
         Returns:
-            "complete", or "stopped" after a wish to stop.
+            "complete", "early" when evaluations got no better, or "stopped" after a wish to stop.
 
         Raises:
             NonFiniteLossError: A loss is NaN or infinite and on_nan is stop.
@@ -103,10 +104,10 @@ class Trainer:
         watch = Stopwatch()  # runs while a window is waited for and trained, not while the run evaluates or saves
         for span, window in self._windows(windows):
             outcome = self._run_window(windows, span, window, watch)
-            if outcome == STOPPED:
+            if outcome != COMPLETE:
                 break
             watch.restart()
-        if outcome == COMPLETE and self._needs_evaluation_at_end():
+        if outcome != STOPPED and self._needs_evaluation_at_end():
             self._evaluate(max(0, self.step - 1) // self._plan.steps_per_epoch)
         if self._saved_step != self.step:
             self._save(is_best=False)
@@ -128,7 +129,9 @@ class Trainer:
 
     def _run_window(self, plan: WindowPlan, span: WindowSpan, window: Window, watch: Stopwatch) -> str:
         """Trains one window and does what is due at its end."""
-        lr = np.full(span.num_steps, self._assembly.optimizer.lr)
+        lr = self._assembly.schedule.rates(
+            self._assembly.optimizer.lr, span.end - span.num_steps, span.num_steps, self._total
+        )
         result = self._engine.train(window, lr)
         wants_stop = self._rank.rank == 0 and (self._run_dir / events.STOP_FILE).exists()
         seconds, stop = self._assembly.communicator.agree(np.array([watch.restart(), float(wants_stop)]), "max")
@@ -141,7 +144,10 @@ class Trainer:
         is_due = (every and self.step % every == 0) or bool(stop)
         if is_due and self._saved_step != self.step:
             self._save(is_best=False)
-        return STOPPED if stop and self.step < self._total else COMPLETE
+        if stop and self.step < self._total:
+            return STOPPED
+        patience = self._config.early_stop.patience
+        return EARLY if patience and self._records.without_better >= patience else COMPLETE
 
     def _check_finite(self, result: WindowResult, span: WindowSpan) -> None:
         bad = np.flatnonzero(~np.isfinite(result.losses))

@@ -15,6 +15,7 @@ from core.contracts.engine import PADDING_LABEL
 from core.spec import ParameterSpec
 from plugins.torch_npu_backend.gradients import Gradients
 from plugins.torch_npu_backend.lowering import as_model_input, build_model, is_image_model
+from plugins.torch_npu_backend.norm_clip import NormClip
 from plugins.torch_npu_backend.transforms import build_transforms
 from plugins.torch_npu_backend.updates import Update
 
@@ -42,8 +43,14 @@ class TorchEngine(Engine):
             name: tuple(axis for axis in found if mesh.size(axis) > 1)
             for name, found in request.flow.gradient_axes.items()
         }
+        self._step = request.step
         self._gradients = Gradients(self._parameters, axes, request.communicator)
-        self._update = Update(request.optimizer, self._parameters)
+        self._update = Update(request.step.optimizer, self._parameters)
+        self._clip = (
+            NormClip(request.step.clip_norm, self._parameters, request.layout, request.communicator)
+            if request.step.clip_norm is not None
+            else None
+        )
         self._num_updates = 0
         self._traffic: Counter[tuple[str, int]] = Counter()
 
@@ -79,17 +86,21 @@ class TorchEngine(Engine):
         correct = torch.zeros(window.num_steps, dtype=torch.int64, device=self._device)
         skipped = 0
         for step, (batch, wanted) in enumerate(zip(samples, labels, strict=True)):
-            self._gradients.zero()
-            logits = self._model(self._prepare(batch))
-            loss = F.cross_entropy(logits, wanted, ignore_index=PADDING_LABEL, reduction="sum") / counts[step]
-            loss.backward()
-            with torch.no_grad():
-                losses[step] = loss.detach()
-                correct[step] = (logits.argmax(1) == wanted).sum()
+            parts = self._step.accumulate
+            self._gradients.zero(parts)
+            for rows, targets in zip(batch.chunk(parts), wanted.chunk(parts), strict=True):
+                logits = self._model(self._prepare(rows))
+                loss = self._loss(logits, targets, self._step.label_smoothing) / counts[step]
+                loss.backward()
+                with torch.no_grad():
+                    losses[step] += loss.detach()
+                    correct[step] += (logits.argmax(1) == targets).sum()
             self._gradients.reduce()
-            if self._request.skip_non_finite and not self._all_finite(loss):
+            if self._step.skip_non_finite and not self._all_finite(losses[step]):
                 skipped += 1
                 continue
+            if self._clip is not None:
+                self._gradients.scale(self._clip.factor())
             self._num_updates += 1
             self._update.apply(float(lr[step]))
         self._traffic += self._communicator.payload_bytes - before
@@ -102,7 +113,7 @@ class TorchEngine(Engine):
         with torch.no_grad():
             for batch, wanted in zip(samples, labels, strict=True):
                 logits = self._model(self._prepare(batch))
-                loss = F.cross_entropy(logits, wanted, ignore_index=PADDING_LABEL, reduction="sum")
+                loss = self._loss(logits, wanted, 0.0)
                 correct = (logits.argmax(1) == wanted).sum()
                 count = (wanted != PADDING_LABEL).sum()
                 totals += torch.stack([part.double().cpu() for part in (loss, correct, count)])
@@ -117,6 +128,13 @@ class TorchEngine(Engine):
 
     def close(self) -> None:
         self._parameters.clear()
+
+    @staticmethod
+    def _loss(logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float) -> torch.Tensor:
+        """Returns the sum of the cross entropies of the rows that are no padding."""
+        return F.cross_entropy(
+            logits, labels, ignore_index=PADDING_LABEL, reduction="sum", label_smoothing=label_smoothing
+        )
 
     @property
     def _specs(self) -> tuple[ParameterSpec, ...]:

@@ -24,7 +24,7 @@ class Bucket:
         flat: (num_elements,), float32.
         axes: The axes over which it is summed; none for gradients that are whole already.
         members: How many parameters fill it.
-        missing: How many of them the backward pass has not reached yet.
+        missing: How many gradients the step's backward passes have still to add.
     """
 
     flat: torch.Tensor
@@ -67,11 +67,11 @@ class Gradients:
         """The buckets, those of the last layers first."""
         return self._buckets
 
-    def zero(self) -> None:
-        """Clears all gradients before a backward pass."""
+    def zero(self, num_passes: int) -> None:
+        """Clears all gradients before the step's `num_passes` backward passes."""
         for bucket in self._buckets:
             bucket.flat.zero_()
-            bucket.missing = bucket.members
+            bucket.missing = bucket.members * num_passes
 
     def reduce(self) -> None:
         """Ends the step's sums; collective. Afterwards every gradient is that of the global batch."""
@@ -83,6 +83,11 @@ class Gradients:
             if bucket.wire is not None:
                 bucket.flat.copy_(bucket.wire)
                 bucket.wire = None
+
+    def scale(self, factor: torch.Tensor) -> None:
+        """Multiplies every gradient by a number on the device."""
+        for bucket in self._buckets:
+            bucket.flat.mul_(factor)
 
     def are_finite(self) -> bool:
         """Returns whether every number of this rank's gradients is finite."""

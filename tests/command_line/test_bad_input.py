@@ -31,6 +31,9 @@ def refused(cwd: Path, *arguments: str) -> str:
         ("data=digit", ("Unknown data 'digit'", "digits (core.datasets)")),
         ("sharder=hybird", ("Unknown sharder 'hybird'", "Did you mean 'hybrid'?")),
         ("communicator=glo", ("Unknown communicator 'glo'", "Did you mean 'gloo'?")),
+        ("schedule=cosin", ("Unknown schedule 'cosin'", "Did you mean 'cosine'?")),
+        ("clip_norm=0", ("'clip_norm' is out of range",)),
+        ("label_smoothing=1", ("'label_smoothing' is out of range",)),
         ("optimizer=adamm", ("Unknown optimizer 'adamm'", "adamw")),
         ("experiment=lenet", ("Unknown experiment 'lenet'", "lenet5_ascend")),
         ("optimizer.lrr=1", ("Unknown key 'optimizer.lrr'", "Did you mean 'optimizer.lr'?")),
@@ -69,7 +72,9 @@ def test_a_wrong_argument_is_named(tmp_path: Path, argument: str, parts: tuple[s
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (("early_stop.patience=2", "eval.every_epochs=0"), ("'early_stop.patience' would be without effect",)),
         (("epochs=2", "steps=3"), ("'epochs' and 'steps' are both set",)),
+        (("batch.accumulate=3", "batch.global=64"), ("does not divide into 3 equal parts",)),
         (("cards=3", "batch.global=64"), ("does not divide into 3 equal parts", "63 or 66")),
         (("batch.global=2000", "batch.last=drop"), ("1438 training samples do not fill", "batch.last=keep")),
     ],

@@ -107,6 +107,34 @@ def test_gradients_in_several_buckets_overlap_the_backward_pass(tmp_path: Path) 
     assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-5
 
 
+def test_a_run_that_gets_no_better_ends_early(tmp_path: Path) -> None:
+    """With a learning rate of zero every evaluation after the first is no better."""
+    arguments = ("cards=1", "epochs=20", "optimizer.lr=0", "early_stop.patience=3")
+    done = train(tmp_path, "run", *arguments)
+    assert done.returncode == 0, done.stderr
+    record = summary(tmp_path / "run")
+    assert record["outcome"] == "early"
+    assert len(record["epochs"]) == 4
+    assert "ended early" in done.stdout
+
+
+def test_accumulating_synchronises_once_a_step_and_draws_the_same_curve(tmp_path: Path) -> None:
+    curves = []
+    for parts in (1, 4):
+        arguments = ("cards=2", "batch.global=64", f"batch.accumulate={parts}", "steps=30", "eval.every_epochs=0")
+        more = (
+            "schedule=cosine",
+            "schedule.warmup_steps=5",
+            "clip_norm=1.0",
+            "label_smoothing=0.1",
+            "log.every_steps=1",
+        )
+        done = train(tmp_path, str(parts), *arguments, *more, "seed=1")
+        assert done.returncode == 0, done.stderr
+        curves.append(losses(tmp_path / str(parts)))
+    assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-5
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_every_optimizer_trains(tmp_path: Path, optimizer: str) -> None:
     done = train(tmp_path, "run", "cards=1", f"optimizer={optimizer}", "epochs=5", "eval.every_epochs=0")

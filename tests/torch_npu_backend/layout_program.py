@@ -1,6 +1,6 @@
-"""Trains small chains of linear layers under every sharder; started once a rank by test_layouts.
+"""Trains small chains of linear layers under one sharder; started once a rank by test_layouts.
 
-python -m tests.torch_npu_backend.layout_program OUTPUT
+python -m tests.torch_npu_backend.layout_program SHARDER OUTPUT ACCUMULATE CLIP_NORM
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import torch
 
-from core.contracts import SGD, EngineRequest, RankInfo, TrainingState, Window
+from core.contracts import SGD, EngineRequest, RankInfo, StepSpec, TrainingState, Window
 from core.contracts.communicator import CommunicatorOptions
 from core.layout import build_flow, step_payloads
 from core.plugin_system import load_catalogue
@@ -39,7 +39,7 @@ def chain(name: str) -> ModelSpec:
     return ModelSpec(name, SampleSpec((4, 4), widths[-1]), tuple(layers[:-1]))
 
 
-def main(sharder: str, output: str) -> None:
+def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
     rank = RankInfo(int(os.environ["RANK"]), 0, int(os.environ["WORLD_SIZE"]), "cpu")
     torch.set_num_threads(1)
     plan = load_catalogue().get("sharder", sharder)(None).plan
@@ -50,7 +50,8 @@ def main(sharder: str, output: str) -> None:
         spec = chain(name)
         layout = plan(spec, rank.world_size)
         flow = build_flow(spec, layout)
-        request = EngineRequest(spec, layout, flow, (), communicator, SGD(lr=0.1), rank, False, False)
+        step = StepSpec(SGD(lr=0.1), accumulate=int(accumulate), clip_norm=float(clip_norm) or None)
+        request = EngineRequest(spec, layout, flow, (), communicator, step, rank)
         engine = TorchEngine(request, torch.device("cpu"))
         engine.load(TrainingState(initial_parameters(spec, 1)))
         random = np.random.default_rng(7)
@@ -63,9 +64,10 @@ def main(sharder: str, output: str) -> None:
         totals = engine.evaluate(part)
         assert totals.count == STEPS * BATCH
         planned: dict[tuple[str, int], int] = {}
-        for payload in step_payloads(spec, layout, flow, BATCH):
+        for payload in step_payloads(spec, layout, flow, BATCH, clips=float(clip_norm) > 0):
             key = (payload.collective, payload.group_size)
-            planned[key] = planned.get(key, 0) + STEPS * payload.payload_bytes
+            if payload.group_size > 1:
+                planned[key] = planned.get(key, 0) + STEPS * payload.payload_bytes
         assert dict(engine.traffic()) == planned, (name, engine.traffic(), planned)
         found[f"{name}/losses"] = result.losses
         found[f"{name}/eval"] = np.array([totals.loss_sum, totals.correct])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.contracts import Communicator, EngineRequest, Optimizer, RankInfo, TrainingState
+from core.contracts import Communicator, EngineRequest, Optimizer, RankInfo, StepSpec, TrainingState
 from core.contracts.communicator import CommunicatorOptions
 from core.layout import build_flow
 from core.sharders.data_parallel import DataParallel
@@ -52,21 +52,17 @@ class Alone(Communicator[Any]):
         pass
 
 
-def build_engine(
-    spec: ModelSpec, optimizer: Optimizer, transforms: tuple[Any, ...] = (), device: str = "cpu", skip: bool = False
-) -> TorchEngine:
-    """Returns a loaded engine; `device` steers the lowering alone, everything runs on the CPU."""
+def build_engine(spec: ModelSpec, optimizer: Optimizer, device: str = "cpu", **step: Any) -> TorchEngine:
+    """Returns a loaded engine; `device` steers the lowering alone, everything runs on the CPU; `step` are options."""
     layout = DataParallel(None).plan(spec, 1)
     request = EngineRequest(
         spec=spec,
         layout=layout,
         flow=build_flow(spec, layout),
-        transforms=transforms,
+        transforms=(),
         communicator=Alone(CommunicatorOptions()),
-        optimizer=optimizer,
+        step=StepSpec(optimizer, **step),
         rank=RankInfo(0, 0, 1, device),
-        deterministic=False,
-        skip_non_finite=skip,
     )
     engine = TorchEngine(request, torch.device("cpu"))
     engine.load(TrainingState(initial_parameters(spec, 0)))

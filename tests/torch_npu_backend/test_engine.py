@@ -82,7 +82,7 @@ def test_both_lowerings_of_lenet5_agree() -> None:
 
 
 def test_a_batch_that_is_not_finite_is_skipped_when_asked() -> None:
-    engine = build_engine(LINEAR, Adam(), skip=True)
+    engine = build_engine(LINEAR, Adam(), skip_non_finite=True)
     batches = window(3, 4, (5,), 3)
     batches.samples[1, 0, 0] = np.inf
     before = engine.gather().parameters
@@ -137,3 +137,38 @@ def test_normalizing_goes_by_channel() -> None:
     ours = build_transforms((Normalize((10.0, 20.0), (2.0, 4.0)),), torch.device("cpu"))(images)
     torch.testing.assert_close(ours[:, 0], (images[:, 0].float() - 10) / 2)
     torch.testing.assert_close(ours[:, 1], (images[:, 1].float() - 20) / 4)
+
+
+def test_four_parts_of_a_batch_equal_the_whole() -> None:
+    batches = window(5, 16, (1, 28, 28), 10)
+    whole, parts = build_engine(LENET5, Adam()), build_engine(LENET5, Adam(), accumulate=4)
+    one, two = (engine.train(batches, np.full(5, 1e-3)) for engine in (whole, parts))
+    np.testing.assert_allclose(one.losses, two.losses, rtol=1e-5)
+    assert np.array_equal(one.correct, two.correct)
+    for name, array in whole.gather().parameters.items():
+        np.testing.assert_allclose(array, parts.gather().parameters[name], atol=1e-5)
+
+
+def test_clipping_is_torchs() -> None:
+    batch = window(1, 8, (5,), 3)
+    engine, free = build_engine(LINEAR, SGD(momentum=0.0), clip_norm=0.1), build_engine(LINEAR, SGD(momentum=0.0))
+    start = engine.gather().parameters
+    for one in (engine, free):
+        one.train(batch, np.full(1, 1.0))
+    steps = [{n: start[n] - one.gather().parameters[n] for n in start} for one in (engine, free)]
+    tensors = [torch.nn.Parameter(torch.zeros(gradient.shape)) for gradient in steps[1].values()]
+    for tensor, gradient in zip(tensors, steps[1].values(), strict=True):
+        tensor.grad = torch.from_numpy(gradient.copy())
+    assert torch.nn.utils.clip_grad_norm_(tensors, 0.1) > 0.1
+    for tensor, clipped in zip(tensors, steps[0].values(), strict=True):
+        np.testing.assert_allclose(clipped, tensor.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_label_smoothing_is_torchs_in_training_and_absent_in_evaluation() -> None:
+    batch = window(1, 8, (5,), 3)
+    engine, plain = build_engine(LINEAR, SGD(), label_smoothing=0.2), build_engine(LINEAR, SGD())
+    values = engine.gather().parameters
+    logits = torch.from_numpy(batch.samples[0] @ values["fc.weight"].T + values["fc.bias"])
+    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(batch.labels[0]), label_smoothing=0.2)
+    assert abs(engine.evaluate(batch).loss_sum - plain.evaluate(batch).loss_sum) < 1e-6
+    assert abs(engine.train(batch, np.full(1, 0.1)).losses[0] - float(expected)) < 1e-6

@@ -16,13 +16,13 @@ pytest.importorskip("torch", reason="the backend's framework is an extra")
 pytestmark = pytest.mark.slow
 
 
-def run(sharder: str, world_size: int, output: Path) -> dict[str, np.ndarray]:
+def run(sharder: str, world_size: int, output: Path, accumulate: int = 1, clip_norm: float = 0.0) -> dict:
     """Runs the program on `world_size` ranks and returns what rank 0 found."""
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={world_size}", "--rdzv-backend=c10d"]
     command += ["--rdzv-endpoint=localhost:0", "--local-addr=127.0.0.1", "-m", "tests.torch_npu_backend.layout_program"]
     variables = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     done = subprocess.run(
-        [*command, sharder, str(output)],
+        [*command, sharder, str(output), str(accumulate), str(clip_norm)],
         cwd=ROOT,
         env={**os.environ, **variables, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -46,6 +46,15 @@ def test_losses_and_weights_are_those_of_one_card(tmp_path: Path, one_card: dict
     assert found.keys() == one_card.keys()
     for name, array in found.items():
         np.testing.assert_allclose(array, one_card[name], rtol=1e-5, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("sharder", ["data_parallel", "tensor_parallel", "hybrid"])
+def test_clipping_and_accumulating_are_right_under_every_layout(tmp_path: Path, sharder: str) -> None:
+    """A norm that cuts every step; three parts a step, whose gradients travel once (the program counts the bytes)."""
+    whole = run("data_parallel", 1, tmp_path / "whole.npz", clip_norm=0.05)
+    found = run(sharder, 2, tmp_path / "found.npz", accumulate=3, clip_norm=0.05)
+    for name, array in found.items():
+        np.testing.assert_allclose(array, whole[name], rtol=1e-5, atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("sharder", ["tensor_parallel", "hybrid"])

@@ -121,7 +121,7 @@ def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
         if not usable:
             raise DeviceError(
                 f"Backend '{backend.name}' finds no device that it can use.",
-                received="; ".join(f"{probe.device}: {probe.missing}" for probe in probes),
+                received="; ".join(f"{probe.device}: {', '.join(probe.missing)}" for probe in probes),
             )
         return usable[0]
     if wanted not in backend.devices:
@@ -133,7 +133,7 @@ def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
     if probe.missing:
         raise DeviceError(
             f"Device '{wanted}' cannot be used here.",
-            received=probe.missing,
+            received="; ".join(probe.missing),
             remedy="Use device=cpu, or device=auto to take what is there.",
         )
     if probe.count is not None and cards > probe.count:

@@ -24,12 +24,12 @@ class DeviceProbe:
     Attributes:
         device: The kind: npu, cuda or cpu.
         count: How many there are; None where the number is no limit (processes on a CPU).
-        missing: What is missing, as a sentence; empty when the device can be used.
+        missing: All that is missing, a clause each, what matters most first; empty when the device can be used.
     """
 
     device: str
     count: int | None
-    missing: str = ""
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

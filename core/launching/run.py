@@ -137,7 +137,7 @@ def notices(assembly: Assembly, wanted: Device) -> list[str]:
     if wanted is Device.auto:
         backend = assembly.backend
         better = backend.devices[: backend.devices.index(config.device.value)]
-        reasons = "; ".join(f"{device}: {backend.probe(device).missing}" for device in better)
+        reasons = "; ".join(f"{device}: {backend.probe(device).missing[0]}" for device in better)
         found.append(f"device=auto takes {config.device.value}" + (f" ({reasons})" if reasons else ""))
     if config.device.value == "cpu" and config.cards > cores:
         found.append(f"{config.cards} cards share {cores} CPU cores: this shows that it works, not how fast it is")

@@ -11,7 +11,8 @@ from core.hookspecs import hookimpl
 @hookimpl
 def anycard_sharders() -> Sequence[type[Sharder]]:
     from core.sharders.data_parallel import DataParallel
+    from core.sharders.dp_tp import DpTp
     from core.sharders.hybrid import Hybrid
     from core.sharders.tensor_parallel import TensorParallel
 
-    return [DataParallel, TensorParallel, Hybrid]
+    return [DataParallel, TensorParallel, Hybrid, DpTp]

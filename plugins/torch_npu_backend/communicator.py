@@ -55,9 +55,9 @@ class TorchCommunicator(Communicator["torch.Tensor"]):
             world_size=rank.world_size,
             timeout=datetime.timedelta(seconds=self.process_timeout_s()),
         )
-        self._groups: dict[tuple[str, ...], Any] = {}
-        for axes in {tuple(sorted((name,))) for name in mesh.axis_names} | {tuple(sorted(mesh.axis_names))}:
-            self._groups[axes] = self._build_group(axes, rank)
+        # Every rank makes the groups in the same order, which the order of a set would not be.
+        wanted = [*((name,) for name in mesh.axis_names), tuple(sorted(mesh.axis_names))]
+        self._groups = {axes: self._build_group(axes, rank) for axes in dict.fromkeys(wanted)}
 
     def _build_group(self, axes: tuple[str, ...], rank: RankInfo) -> Any:
         mine = None

@@ -32,22 +32,23 @@ PROBE_TIMEOUT_S = 20.0
 
 def probe(device: str, versions: dict[str, str]) -> DeviceProbe:
     """Returns whether `device` can be used by the interpreter that has the packages `versions`."""
-    missing, count = "", None
+    missing: list[str] = []
+    count: int | None = None
     if device == "npu":
         count = len(list(DEVICE_FILES.glob("davinci[0-9]*")))
         if not count:
-            missing = "there is no Ascend NPU on this machine: no /dev/davinci0"
-        elif "torch-npu" not in versions:
-            missing = "torch-npu is not installed (pip install 'anycard[npu]')"
-        elif not any(os.environ.get(name) for name in CANN_VARIABLES):
-            missing = "CANN is not set up in this shell (source /usr/local/Ascend/ascend-toolkit/set_env.sh)"
+            missing.append("there is no Ascend NPU on this machine: no /dev/davinci0")
+        if "torch-npu" not in versions:
+            missing.append("torch-npu is not installed (pip install 'anycard[npu]')")
+        if not any(os.environ.get(name) for name in CANN_VARIABLES):
+            missing.append("CANN is not set up in this shell (source /usr/local/Ascend/ascend-toolkit/set_env.sh)")
     elif device == "cuda":
         count = len([path for path in DEVICE_FILES.glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)])
         if not count:
-            missing = "there is no NVIDIA GPU on this machine: no /dev/nvidia0"
-        elif "+cpu" in versions.get("torch", ""):
-            missing = f"torch {versions['torch']} is a build without CUDA"
-    return DeviceProbe(device, count, missing)
+            missing.append("there is no NVIDIA GPU on this machine: no /dev/nvidia0")
+        if "+cpu" in versions.get("torch", ""):
+            missing.append(f"torch {versions['torch']} is a build without CUDA")
+    return DeviceProbe(device, count, tuple(missing))
 
 
 def package_versions(python: str) -> dict[str, str]:

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 STRANGER = ROOT / "tests" / "plugin_system" / "stranger"
 
 
-def pip(*arguments: str, python: str = sys.executable) -> None:
-    """Runs pip without touching the network."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", *arguments]
+def pip(*arguments: str) -> None:
+    """Runs this environment's pip."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -64,11 +64,12 @@ def test_wheels_find_each_other(wheels: Path, tmp_path: Path) -> None:
 
 def test_an_editable_plugin_is_found_also_in_a_multirun(tmp_path: Path) -> None:
     shutil.copytree(STRANGER, tmp_path / "stranger")
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     python = str(tmp_path / "venv" / "bin" / "python")
     (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    pip("install", "--quiet", "--no-deps", "--no-build-isolation", "-e", str(tmp_path / "stranger"), python=python)
+    install = ("install", "--quiet", "--no-deps", "--no-build-isolation", "-e", str(tmp_path / "stranger"))
+    pip("--python", python, *install)
     work = tmp_path / "work"
     work.mkdir()
     arguments = ("device=cpu", "backend.threads=1", "steps=2", "cards=2", "hydra.sweep.dir=sweep")

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from core.errors import LayoutError
+from core.errors import ConfigError, LayoutError
 from core.layout import Replicate, Shard, build_flow
 from core.models.lenet5 import LeNet5
 from core.sharders.data_parallel import DataParallel
+from core.sharders.dp_tp import DpTp, DpTpOptions
 from core.sharders.hybrid import Hybrid
 from core.sharders.tensor_parallel import TensorParallel
 from core.spec import Linear, ModelSpec, ReLU, SampleSpec
@@ -62,3 +63,20 @@ def test_a_lone_linear_layer_is_cut_by_its_inputs() -> None:
     assert layout.parameters["a.weight"] == (Shard(1),)
     (move, *_) = build_flow(spec, layout).steps[0].entry
     assert (move.forward, move.dim, move.other_dim) == ("all_to_all", 0, -1)
+
+
+def test_dp_tp_has_two_axes_and_cuts_linear_layers_over_one() -> None:
+    layout = DpTp(DpTpOptions(tp=2)).plan(LENET5, 6)
+    assert str(layout.mesh) == "dp=3 x tp=2"
+    assert layout.num_batch_shards == 3
+    assert [layout.batch_shard(rank) for rank in range(6)] == [0, 0, 1, 1, 2, 2]
+    assert layout.parameters["fc1.weight"] == (Replicate(), Shard(0))
+    gradients = build_flow(LENET5, layout).gradient_axes
+    assert all(axes == ("dp",) for axes in gradients.values())
+
+
+def test_dp_tp_needs_whole_groups() -> None:
+    with pytest.raises(LayoutError, match=r"Cannot arrange 6 cards in groups of sharder\.tp=4"):
+        DpTp(DpTpOptions(tp=4)).plan(LENET5, 6)
+    with pytest.raises(ConfigError, match=r"sharder\.tp"):
+        DpTpOptions(tp=0)

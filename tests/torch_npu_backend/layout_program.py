@@ -42,7 +42,8 @@ def chain(name: str) -> ModelSpec:
 def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
     rank = RankInfo(int(os.environ["RANK"]), 0, int(os.environ["WORLD_SIZE"]), "cpu")
     torch.set_num_threads(1)
-    plan = load_catalogue().get("sharder", sharder)(None).plan
+    cls = load_catalogue().get("sharder", sharder)
+    plan = cls(cls.Options()).plan
     communicator = GlooCommunicator(CommunicatorOptions())
     communicator.open(plan(chain("one"), rank.world_size).mesh, rank)
     found = {}

@@ -56,7 +56,7 @@ class Communicator(Plugged, ABC, Generic[Tensor]):
     Attributes:
         devices: The device kinds that it can serve.
         payload_bytes: Bytes carried so far, by (collective, group size), counted as `core.layout.traffic` counts them.
-            `agree`, `broadcast` and `barrier` are not counted: they are not part of a step.
+            `agree` and `barrier` are not counted: they are not part of a step.
     """
 
     Options: ClassVar[type] = CommunicatorOptions
@@ -93,10 +93,6 @@ class Communicator(Plugged, ABC, Generic[Tensor]):
     @abstractmethod
     def all_to_all(self, tensor: Tensor, axis: str, gather_dim: int, cut_dim: int) -> Tensor:
         """Cuts `tensor` along `cut_dim`, sends part i to member i, returns what came in joined along `gather_dim`."""
-
-    @abstractmethod
-    def broadcast(self, tensor: Tensor, source: int) -> None:
-        """Overwrites `tensor` on every rank with that of rank `source`."""
 
     @abstractmethod
     def agree(self, values: npt.NDArray[np.float64], op: str) -> npt.NDArray[np.float64]:

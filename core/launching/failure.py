@@ -52,7 +52,11 @@ def failure_from_event(event: dict[str, Any]) -> Failure:
 
 
 def failure_from_exit(rank: int, exit_code: int | None, time: float, step: int | None) -> Failure:
-    """Returns the failure of a rank that ended without a word; exit code None when nobody saw it."""
+    """Returns the failure of a rank that ended without a word; exit code None when nobody saw it.
+
+    A launcher ends the others by SIGTERM when one rank fails, and a library's thread may abort when its peers are gone,
+    so such ends are taken for echoes; where there is nothing else, the earliest echo is shown.
+    """
     if exit_code is None:
         headline = "the process is gone without a word (killed, or out of memory)"
     elif exit_code < 0:
@@ -61,7 +65,8 @@ def failure_from_exit(rank: int, exit_code: int | None, time: float, step: int |
         headline = f"killed by {name}{hint}"
     else:
         headline = f"exited with code {exit_code} before the run was complete"
-    return Failure(rank=rank, time=time, is_secondary=False, headline=headline, step=step)
+    is_echo = exit_code in (-signal.SIGTERM, -signal.SIGABRT)
+    return Failure(rank=rank, time=time, is_secondary=is_echo, headline=headline, step=step)
 
 
 def first_failure(failures: list[Failure]) -> Failure:

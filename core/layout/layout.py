@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core.errors import LayoutError
 from core.layout.mesh import Mesh
-from core.layout.placement import Placement, Replicate, Shard
+from core.layout.placement import Placement, Shard
 from core.spec import ModelSpec, ParameterSpec
 
 Placements = tuple[Placement, ...]
@@ -99,10 +99,6 @@ class Layout:
             start = slices[dim].start + position[axis] * part
             slices[dim] = slice(start, start + part)
         return tuple(slices)
-
-    def is_replicated(self, name: str) -> bool:
-        """Returns whether every card holds the whole of parameter `name`."""
-        return all(isinstance(placement, Replicate) for placement in self.parameters[name])
 
     def check(self, spec: ModelSpec) -> None:
         """Checks that the layout covers `spec`.

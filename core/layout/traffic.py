@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from core.layout.flow import Flow
 from core.layout.layout import Layout
-from core.layout.transition import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, IDENTITY, REDUCE_SCATTER, SLICE
+from core.layout.transition import ALL_REDUCE, IDENTITY, SLICE
 from core.spec import ModelSpec
 
 FP32_BYTES = 4
@@ -92,6 +92,3 @@ def step_payloads(
 def total_wire_bytes(payloads: Iterable[Payload]) -> float:
     """Returns the bytes that each card sends for all of `payloads`."""
     return sum(wire_bytes(p.collective, p.group_size, p.payload_bytes) for p in payloads)
-
-
-COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -80,8 +79,3 @@ class ModelSpec:
     def flops(self) -> int:
         """Floating-point operations of one forward pass for one sample."""
         return sum(bound.flops for bound in self.bound)
-
-    @property
-    def activation_elements(self) -> int:
-        """Elements of the input and of every layer's output for one sample."""
-        return math.prod(self.sample.shape) + sum(math.prod(bound.output_shape) for bound in self.bound)

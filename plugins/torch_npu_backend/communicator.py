@@ -95,9 +95,6 @@ class TorchCommunicator(Communicator["torch.Tensor"]):
         self._dist.all_to_all_single(received, parts, group=self._group((axis,)))
         return _join(received, gather_dim)
 
-    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        self._dist.broadcast(tensor, src=source)
-
     def agree(self, values: npt.NDArray[np.float64], op: str) -> npt.NDArray[np.float64]:
         operation = {"sum": self._dist.ReduceOp.SUM, "max": self._dist.ReduceOp.MAX, "min": self._dist.ReduceOp.MIN}[op]
         tensor = self._torch.from_numpy(np.array(values, dtype=np.float64))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from core.launching.failure import error_of, failure_from_event, failure_from_exit, first_failure
@@ -24,6 +25,15 @@ def test_the_earliest_that_is_no_echo_is_shown() -> None:
     later = failure_from_event(event(1, 4.0))
     assert first_failure([echo, later, first]) is first
     assert first_failure([echo]) is echo
+
+
+def test_a_rank_that_the_launcher_ended_is_no_cause_though_its_clock_is_coarse() -> None:
+    """torchrun stamps ends in whole seconds, which may lie before the event that caused them."""
+    cause = failure_from_event(event(2, 100.7))
+    for exit_code in (-signal.SIGTERM, -signal.SIGABRT):
+        ended = failure_from_exit(0, exit_code, 100.0, step=7)
+        assert first_failure([ended, cause]) is cause
+        assert first_failure([ended]) is ended
 
 
 def test_how_a_rank_died_is_told() -> None:

@@ -39,9 +39,6 @@ class Alone(Communicator[Any]):
     def all_to_all(self, tensor: Any, axis: str, gather_dim: int, cut_dim: int) -> Any:
         raise AssertionError("one card has nobody to talk to")
 
-    def broadcast(self, tensor: Any, source: int) -> None:
-        pass
-
     def agree(self, values: Any, op: str) -> Any:
         return np.array(values)
 

@@ -27,7 +27,7 @@ class JobFailed(RuntimeError):
 
 
 class RunEnded(BaseException):
-    """Carries the error of a single run past Hydra, which would print a line of its own for an `Exception`."""
+    """Carries an error past Hydra, which would print a line of its own for an `Exception`, or go on with a sweep."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -67,6 +67,9 @@ def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
             config = build_run_config(_plain(node))
             is_alone = "basic_launcher" in str(hydra.launcher.get("_target_", ""))
             value = _objective(run(config, run_dir, is_alone), config)
+        except RunStopped as error:
+            _record_failure(error, run_dir, overrides)
+            raise RunEnded(error) from error  # the user means the sweep, not this job
         except Exception as error:
             _record_failure(error, run_dir, overrides)
             raise JobFailed(str(error)) from error

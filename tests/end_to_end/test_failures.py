@@ -132,6 +132,18 @@ def test_a_signal_to_the_parent_ends_the_run_after_a_checkpoint(tmp_path: Path, 
     assert summary(tmp_path / "run")["outcome"] == "stopped"
 
 
+def test_a_signal_ends_a_sweep_and_not_just_its_job(tmp_path: Path) -> None:
+    sweep = ("hydra.sweep.dir=sweep", "hydra.sweep.subdir=job-${hydra.job.num}", "seed=0,1")
+    run = ("backend=probed", "backend.fault=slow", "cards=1", "steps=5000", "eval.every_epochs=0")
+    process = start(tmp_path, *sweep, *run, "-m")
+    wait_for_step(tmp_path / "sweep" / "job-0", 10)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert last_checkpoint(tmp_path / "sweep" / "job-0").is_dir()
+    assert not (tmp_path / "sweep" / "job-1").exists()
+
+
 def test_two_signals_end_a_run_that_does_not_listen(tmp_path: Path) -> None:
     process = start(tmp_path, "backend=probed", "backend.fault=hang", "backend.step=3", "cards=2", "steps=50")
     wait_for_step(tmp_path / "run", 1)

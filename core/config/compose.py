@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from core.config.schema import RunConfig
 from core.config.search_path import CONF, register
 from core.config.typed import build_run_config
@@ -21,11 +23,15 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
-    from omegaconf import OmegaConf
 
     register()
     with initialize_config_dir(config_dir=str(CONF), version_base=VERSION_BASE):
         node = hydra_compose(CONFIG_NAME, overrides=list(overrides))
+    return plain_values(node)
+
+
+def plain_values(node: DictConfig) -> dict[str, Any]:
+    """Returns a composed config as plain values, without the group `experiment`, which only chooses others."""
     container = OmegaConf.to_container(node, resolve=True)
     assert isinstance(container, dict)
     return {str(key): value for key, value in container.items() if key != "experiment"}

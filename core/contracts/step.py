@@ -26,7 +26,6 @@ class StepSpec:
         clip_norm: The largest norm that passes unchanged; None for no clipping.
         label_smoothing: Weight of the uniform distribution in the training targets, in [0, 1).
         skip_non_finite: Whether to skip the update of a step whose gradients are not finite, on all ranks alike.
-        deterministic: Whether the same run must give the same bits.
     """
 
     optimizer: Optimizer
@@ -34,4 +33,3 @@ class StepSpec:
     clip_norm: float | None = None
     label_smoothing: float = 0.0
     skip_non_finite: bool = False
-    deterministic: bool = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy.typing as npt
 
 from core.contracts import ArraySplit, Dataset, Normalize, Transform
 from core.datasets.idx_file import read_idx
@@ -48,6 +50,10 @@ class Idx(Dataset):
     default_root: ClassVar[str | None] = None
     package: ClassVar[str | None] = None  # Debian's package that brings the files
 
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._arrays: dict[Path, npt.NDArray[Any]] = {}
+
     def sample_spec(self) -> SampleSpec:
         images = self._read("train_images", 3)
         return SampleSpec(self.options.resized((1, *images.shape[1:])), self._files.num_classes)
@@ -71,8 +77,12 @@ class Idx(Dataset):
         options: IdxOptions = self.options
         return options
 
-    def _read(self, key: str, num_dims: int):  # type: ignore[no-untyped-def]
-        return read_idx(self._path(key), num_dims)
+    def _read(self, key: str, num_dims: int) -> npt.NDArray[Any]:
+        """Returns the array behind a key; a gzipped file is unpacked once, however often it is asked for."""
+        path = self._path(key)
+        if path not in self._arrays:
+            self._arrays[path] = read_idx(path, num_dims)
+        return self._arrays[path]
 
     def _path(self, key: str) -> Path:
         """Returns the file behind a key.

@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from core.config.compose import plain_values
 from core.config.schema import OnError, RunConfig
 from core.config.typed import build_run_config
 from core.errors import AnycardError
@@ -46,7 +47,7 @@ def run_job(node: DictConfig) -> float | None:
         return _run_in_sweep(node, output, hydra)
     is_explicit = any(item.startswith("hydra.run.dir=") for item in hydra.overrides.hydra)
     try:
-        config = build_run_config(_plain(node))
+        config = build_run_config(plain_values(node))
         with claim(output, is_explicit, resumes=config.resume == "auto") as run_dir:
             return _objective(run(config, run_dir), config)
     except Exception as error:
@@ -64,7 +65,7 @@ def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
             raise JobFailed("skipped")
         print(f"job {output.name}: {' '.join(overrides)}", flush=True)
         try:
-            config = build_run_config(_plain(node))
+            config = build_run_config(plain_values(node))
             is_alone = "basic_launcher" in str(hydra.launcher.get("_target_", ""))
             value = _objective(run(config, run_dir, is_alone), config)
         except RunStopped as error:
@@ -84,9 +85,11 @@ def _objective(summary: dict[str, Any], config: RunConfig) -> float | None:
 
 def _record_failure(error: BaseException, run_dir: Path, overrides: list[str]) -> None:
     """Tells of a failed job on the screen and in its folder."""
-    is_ours = isinstance(error, (AnycardError, RunStopped))
-    text = str(error) if not isinstance(error, AnycardError) else error.describe()
-    if not is_ours:
+    if isinstance(error, AnycardError):
+        text = error.describe()
+    elif isinstance(error, RunStopped):
+        text = str(error)
+    else:
         text = "".join(traceback.format_exception(error)).rstrip()
     print(f"job {' '.join(overrides)} failed:\n{text}", file=sys.stderr, flush=True)
     (run_dir / ERROR_FILE).write_text(text + "\n")
@@ -96,9 +99,3 @@ def _record_failure(error: BaseException, run_dir: Path, overrides: list[str]) -
 def _write_job(run_dir: Path, overrides: list[str], status: str, message: str, value: float | None) -> None:
     record = {"overrides": overrides, "status": status, "message": message, "objective": value}
     (run_dir / JOB_FILE).write_text(json.dumps(record, indent=2) + "\n")
-
-
-def _plain(node: DictConfig) -> dict[str, Any]:
-    container = OmegaConf.to_container(node, resolve=True, throw_on_missing=False)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items() if key != "experiment"}

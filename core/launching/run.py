@@ -15,7 +15,7 @@ from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
 from core.config.schema import Device, RunConfig
 from core.contracts import LaunchJob
-from core.data import BatchPlan, check_dataset
+from core.data import check_dataset
 from core.errors import ConfigError, RankFailedError
 from core.launching.display import Display, build_display
 from core.launching.failure import error_of, first_failure
@@ -23,7 +23,7 @@ from core.launching.tensorboard import TensorBoard
 from core.launching.watch import LAUNCHER_LOG, Watch
 from core.plugin_system import load_catalogue
 from core.run_files.events import LOG_FOLDER, STOP_FILE
-from core.training.sample_stream import check_same_stream, sample_stream
+from core.training.sample_stream import build_batch_plan, check_same_stream, sample_stream
 from core.training.summary import OBJECTIVES, SUMMARY_FILE
 
 EXITS_FILE = "exits.jsonl"
@@ -93,8 +93,7 @@ def check_run(assembly: Assembly) -> dict[str, Any]:
         raise ConfigError("'objective' names no number of the summary.", received=config.objective, allowed=OBJECTIVES)
     splits = ("train", "eval") if config.eval.every_epochs else ("train",)
     counts = check_dataset(assembly.dataset, splits)
-    batch, shards = config.batch, assembly.layout.num_batch_shards
-    BatchPlan(counts["train"], assembly.global_batch, shards, batch.last, batch.accumulate)
+    build_batch_plan(assembly, counts["train"])
     return sample_stream(assembly, counts["train"])
 
 

@@ -31,11 +31,10 @@ class CardMemory:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another sharder on the same cards: the bytes that it would move a step, per card."""
+    """Another sharder on the same cards: its layout, and the bytes that each card would send a step."""
 
-    sharder: str
+    layout: Layout
     wire_bytes: float
-    global_batch: int
 
 
 def card_memory(assembly: Assembly) -> CardMemory:
@@ -65,7 +64,7 @@ def alternatives(assembly: Assembly, catalogue: Catalogue) -> list[Alternative]:
             size = layout_wire_bytes(assembly.spec, layout, assembly.global_batch)
         except (AnycardError, TypeError):
             continue  # it cannot lay this model over these cards, or needs options of its own
-        found.append(Alternative(name, size, assembly.global_batch))
+        found.append(Alternative(layout, size))
     return sorted(found, key=lambda alternative: alternative.wire_bytes)
 
 

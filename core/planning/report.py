@@ -64,11 +64,9 @@ def _advice(assembly: Assembly, catalogue: Catalogue) -> Iterator[str]:
         yield f"No other sharder moves fewer bytes at {assembly.global_batch} samples a step."
     for other in fewer:
         yield (
-            f"sharder={other.sharder} would move fewer bytes: {other.wire_bytes:,.0f} a card and step, "
+            f"sharder={other.layout.sharder} would move fewer bytes: {other.wire_bytes:,.0f} a card and step, "
             f"{own / other.wire_bytes:.2f} times fewer at {assembly.global_batch} samples a step."
         )
-        cls = catalogue.get("sharder", other.sharder)
-        layout = cls(cls.Options()).plan(assembly.spec, assembly.config.cards)
-        turn = break_even(assembly.spec, assembly.layout, layout)
+        turn = break_even(assembly.spec, assembly.layout, other.layout)
         if turn:
-            yield f"  {assembly.layout.sharder} moves fewer than {other.sharder} below {turn} samples a step."
+            yield f"  {assembly.layout.sharder} moves fewer than {other.layout.sharder} below {turn} samples a step."

@@ -71,7 +71,6 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
                 clip_norm=config.clip_norm,
                 label_smoothing=config.label_smoothing,
                 skip_non_finite=config.on_nan.value == "skip",
-                deterministic=config.deterministic,
             ),
             rank=rank,
         )

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from core.config.assembly import Assembly
+from core.data import BatchPlan
 from core.errors import CheckpointError
+
+
+def build_batch_plan(assembly: Assembly, num_samples: int) -> BatchPlan:
+    """Returns how the epochs of a run are cut.
+
+    Raises:
+        ConfigError: The batch does not divide, or an epoch would have no step.
+    """
+    batch = assembly.config.batch
+    shards = assembly.layout.num_batch_shards
+    return BatchPlan(num_samples, assembly.global_batch, shards, batch.last, batch.accumulate)
 
 
 def sample_stream(assembly: Assembly, num_samples: int) -> dict[str, Any]:

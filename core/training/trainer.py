@@ -7,6 +7,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from core.checkpoint import Checkpoint, CheckpointStore, Position
 from core.config.assembly import Assembly
 from core.config.freeze import plain_config
 from core.config.schema import DEFAULT_EPOCHS
-from core.contracts import Engine, RankInfo, Window, WindowResult
-from core.data import BatchPlan, Loader, evaluation_windows
+from core.contracts import ArraySplit, Engine, RankInfo, Window, WindowResult
+from core.data import Loader, evaluation_windows
 from core.errors import NonFiniteLossError
 from core.run_files import events
 from core.training.records import Records
-from core.training.sample_stream import sample_stream
+from core.training.sample_stream import build_batch_plan, sample_stream
 from core.training.summary import MetricsFile, build_summary, save_summary
 from core.training.windows import Stopwatch, WindowPlan, WindowSpan
 
@@ -61,13 +62,7 @@ class Trainer:
         self._begin = time.time()
         layout = assembly.layout
         split = assembly.dataset.load("train")
-        self._plan = BatchPlan(
-            num_samples=len(split),
-            global_batch=assembly.global_batch,
-            num_shards=layout.num_batch_shards,
-            last=self._config.batch.last,
-            accumulate=self._config.batch.accumulate,
-        )
+        self._plan = build_batch_plan(assembly, len(split))
         self._loader = Loader(split, self._plan, shard=layout.batch_shard(rank.rank), seed=self._config.seed)
         self._total = self._config.steps or (self._config.epochs or DEFAULT_EPOCHS) * self._plan.steps_per_epoch
         self._store = CheckpointStore(run_dir / "checkpoints", keep=self._config.checkpoint.keep)
@@ -191,12 +186,17 @@ class Trainer:
     def _needs_evaluation_at_end(self) -> bool:
         return bool(self._config.eval.every_epochs) and self._records.evaluation.get("step") != self.step
 
+    @cached_property
+    def _eval_split(self) -> ArraySplit:
+        """The evaluation arrays, loaded at the first evaluation and kept."""
+        return self._assembly.dataset.load("eval")
+
     def _evaluate(self, epoch: int) -> None:
         """Evaluates on the whole evaluation split, and saves if it is the best so far."""
         layout = self._assembly.layout
         loss_sum, correct, count = 0.0, 0, 0
         for window in evaluation_windows(
-            self._assembly.dataset.load("eval"),
+            self._eval_split,
             shard=layout.batch_shard(self._rank.rank),
             num_shards=layout.num_batch_shards,
             batch=self._config.eval.batch,

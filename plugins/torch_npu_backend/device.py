@@ -6,6 +6,7 @@ libhccl.so. So the parent looks at device files and package metadata, and ranks 
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -51,6 +52,7 @@ def probe(device: str, versions: dict[str, str]) -> DeviceProbe:
     return DeviceProbe(device, count, tuple(missing))
 
 
+@functools.cache
 def package_versions(python: str) -> dict[str, str]:
     """Returns the versions of torch and torch-npu that an interpreter would import.
 

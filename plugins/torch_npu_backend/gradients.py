@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,7 +33,6 @@ class Bucket:
     missing: int = 0
     handle: Any = None
     wire: torch.Tensor | None = None
-    views: list[torch.Tensor] = field(default_factory=list)
 
 
 class Gradients:
@@ -57,15 +56,10 @@ class Gradients:
         self._communicator = communicator
         self._wire_dtype = WIRE_DTYPES.get(communicator.options.compress)
         self._limit = communicator.options.bucket_mb * MIB
-        self._buckets = [self._build_bucket(members, key) for key, members in self._partition(parameters, axes)]
-        summed = [bucket for bucket in self._buckets if bucket.axes]
-        self._overlaps = len(summed) > 1
-        self._summed = summed
-
-    @property
-    def buckets(self) -> list[Bucket]:
-        """The buckets, those of the last layers first."""
-        return self._buckets
+        partition = self._partition(parameters, axes)
+        self._overlaps = sum(bool(key) for key, _ in partition) > 1
+        self._buckets = [self._build_bucket(members, key) for key, members in partition]
+        self._summed = [bucket for bucket in self._buckets if bucket.axes]
 
     def zero(self, num_passes: int) -> None:
         """Clears all gradients before the step's `num_passes` backward passes."""
@@ -112,18 +106,16 @@ class Gradients:
         offset = 0
         for member in members:
             # The gradient has its parameter's strides, so that autograd adds without converting.
-            view = flat[offset : offset + member.numel()].as_strided(member.shape, member.stride(), offset)
-            member.grad = view
-            bucket.views.append(view)
+            member.grad = flat.as_strided(member.shape, member.stride(), offset)
             offset += member.numel()
-        if axes:
+        if axes and self._overlaps:
             for member in members:
                 member.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._filled(bucket))
         return bucket
 
     def _filled(self, bucket: Bucket) -> None:
         bucket.missing -= 1
-        if bucket.missing == 0 and self._overlaps:
+        if bucket.missing == 0:
             self._start(bucket)
 
     def _start(self, bucket: Bucket) -> None:

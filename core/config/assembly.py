@@ -8,7 +8,19 @@ from typing import Any
 from core.config.schedule import Constant, Cosine, Schedule, Step
 from core.config.schema import Choice, Device, RunConfig
 from core.config.typed import build_typed
-from core.contracts import SGD, Adam, AdamW, Backend, Communicator, Dataset, DeviceProbe, Model, Optimizer, Sharder
+from core.contracts import (
+    SGD,
+    Adam,
+    AdamW,
+    Backend,
+    Communicator,
+    Dataset,
+    DeviceProbe,
+    Model,
+    Optimizer,
+    Sharder,
+    Transform,
+)
 from core.errors import ConfigError, DeviceError
 from core.layout import Flow, Layout, build_flow
 from core.plugin_system import Catalogue, Registry
@@ -22,7 +34,8 @@ class Assembly:
     """The parts of a run.
 
     Attributes:
-        config: The config, with device and communicator resolved when `assemble` was asked to.
+        config: The config, with device and communicator resolved.
+        transforms: The data set's, with the random ones of the config.
         global_batch: Samples in one update.
     """
 
@@ -30,6 +43,7 @@ class Assembly:
     backend: Backend
     model: Model
     dataset: Dataset
+    transforms: tuple[Transform, ...]
     sharder: Sharder
     communicator: Communicator[Any]
     optimizer: Optimizer
@@ -97,6 +111,7 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
         backend=backend,
         model=model,
         dataset=dataset,
+        transforms=config.augment.added_to(dataset.transforms()),
         sharder=sharder,
         communicator=communicator,
         optimizer=optimizer,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from core.config.augment import AugmentConfig
 from core.data.batches import LastBatch
 from core.errors import ConfigError
 
@@ -130,6 +131,7 @@ class RunConfig:
     nodes: int = 1  # machines
     device: Device = Device.auto
     batch: BatchConfig = field(default_factory=BatchConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
     epochs: int | None = None  # passes over the training data; 60 when steps is not given either
     steps: int | None = None  # updates, instead of epochs
     seed: int = 0  # of initial values and sample order

@@ -2,13 +2,14 @@
 
 from core.contracts.backend import Backend, DeviceProbe, EngineRequest, LaunchCommand, LaunchJob, RankInfo
 from core.contracts.communicator import Communicator
-from core.contracts.dataset import ArraySplit, Dataset, Normalize, Resize, Transform
+from core.contracts.dataset import ArraySplit, Dataset
 from core.contracts.engine import Engine, EvaluationTotals, TrainingState, Window, WindowResult
 from core.contracts.model import Model
 from core.contracts.optimizer import SGD, Adam, AdamW, Optimizer
 from core.contracts.options import NoOptions, Plugged
 from core.contracts.sharder import Sharder
 from core.contracts.step import StepSpec
+from core.contracts.transforms import Normalize, RandomAffine, RandomCrop, RandomFlip, Resize, Transform
 
 __all__ = [
     "SGD",
@@ -29,6 +30,9 @@ __all__ = [
     "Normalize",
     "Optimizer",
     "Plugged",
+    "RandomAffine",
+    "RandomCrop",
+    "RandomFlip",
     "RankInfo",
     "Resize",
     "Sharder",

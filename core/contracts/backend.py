@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from core.contracts.communicator import Communicator
-from core.contracts.dataset import Transform
 from core.contracts.engine import Engine
 from core.contracts.options import Plugged
 from core.contracts.step import StepSpec
+from core.contracts.transforms import Transform
 from core.layout import Flow, Layout
 from core.spec import ModelSpec
 
@@ -87,6 +87,7 @@ class EngineRequest:
         communicator: Open on the layout's mesh.
         step: What happens in one training step.
         rank: Who this process is.
+        seed: The run's seed, by which random transforms and dropout draw.
     """
 
     spec: ModelSpec
@@ -96,6 +97,7 @@ class EngineRequest:
     communicator: Communicator[Any]
     step: StepSpec
     rank: RankInfo
+    seed: int
 
 
 class Backend(Plugged, ABC):

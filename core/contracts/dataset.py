@@ -9,29 +9,8 @@ from typing import Any
 import numpy.typing as npt
 
 from core.contracts.options import Plugged
+from core.contracts.transforms import Transform
 from core.spec import SampleSpec
-
-
-@dataclass(frozen=True)
-class Resize:
-    """Bilinear resizing of (batch, channels, height, width), half-pixel centres, no antialiasing.
-
-    Source: `torch.nn.functional.interpolate(mode="bilinear", align_corners=False)`, 2.13.
-    """
-
-    height: int
-    width: int
-
-
-@dataclass(frozen=True)
-class Normalize:
-    """(x - mean) / std, one mean and std a channel, in the units of the stored samples (0..255 for bytes)."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
-Transform = Resize | Normalize
 
 
 @dataclass(frozen=True)
@@ -39,7 +18,7 @@ class ArraySplit:
     """One part of a data set (training or evaluation) as arrays.
 
     Attributes:
-        samples: (num_samples, *stored shape), uint8 or float32; memory-mapped where it is large.
+        samples: (num_samples, *stored shape), uint8 or float32, or int32 token ids; memory-mapped where it is large.
         labels: (num_samples,), any integer dtype, each in [0, num_classes).
     """
 
@@ -67,7 +46,10 @@ class Dataset(Plugged, ABC):
 
     @abstractmethod
     def transforms(self) -> tuple[Transform, ...]:
-        """Returns what turns stored samples into samples of `sample_spec`, applied in order in float32."""
+        """Returns what turns stored samples into samples of `sample_spec`, applied in order; token ids take none.
+
+        Arithmetic is float32; random ones are left out in evaluation.
+        """
 
     @abstractmethod
     def load(self, split: str) -> ArraySplit:

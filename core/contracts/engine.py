@@ -22,11 +22,16 @@ class Window:
         labels: (num_steps, local batch), int64; `PADDING_LABEL` marks a row that is there only to fill the batch and
             counts for nothing.
         global_counts: (num_steps,), int64: real samples in the global batch of each step, by which its loss is divided.
+        ids: (num_steps, num_batch_shards, local batch), int64: the samples of the whole global batch, -1 for padding;
+            this rank's are those of its own part. Random choices follow from them.
+        epoch: From 0; of no meaning in evaluation.
     """
 
     samples: npt.NDArray[Any]
     labels: npt.NDArray[np.int64]
     global_counts: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.int64]
+    epoch: int = 0
 
     @property
     def num_steps(self) -> int:

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.contracts import ArraySplit, Dataset, Normalize, Resize
+from core.contracts import ArraySplit, Dataset, Transform
+from core.contracts.transforms import output_shape
 from core.errors import DataError
 
 
-def check_dataset(dataset: Dataset, splits: Sequence[str]) -> dict[str, int]:
+def check_dataset(
+    dataset: Dataset, splits: Sequence[str], transforms: Sequence[Transform] | None = None
+) -> dict[str, int]:
     """Checks the arrays of `splits` against what the data set says of them.
+
+    Args:
+        dataset: The data set.
+        splits: "train", "eval" or both.
+        transforms: What its samples go through; its own unless given.
 
     Returns:
         The number of samples of each split.
@@ -20,10 +28,12 @@ def check_dataset(dataset: Dataset, splits: Sequence[str]) -> dict[str, int]:
         DataError: A split is empty, its arrays do not match, a label is out of range, or the stored samples do not
             become those of `sample_spec`.
     """
-    return {name: _check_split(dataset, name, dataset.load(name)) for name in splits}
+    if transforms is None:
+        transforms = dataset.transforms()
+    return {name: _check_split(dataset, transforms, name, dataset.load(name)) for name in splits}
 
 
-def _check_split(dataset: Dataset, name: str, split: ArraySplit) -> int:
+def _check_split(dataset: Dataset, transforms: Sequence[Transform], name: str, split: ArraySplit) -> int:
     what = f"data '{dataset.name}', split '{name}'"
     if len(split.samples) != len(split.labels):
         raise DataError(
@@ -43,15 +53,11 @@ def _check_split(dataset: Dataset, name: str, split: ArraySplit) -> int:
             remedy=f"{len(bad)} of {len(split)} labels are; set data.num_classes if there are more classes.",
         )
     shape = split.samples.shape[1:]
-    for transform in dataset.transforms():
-        match transform:
-            case Resize(height, width):
-                shape = (*shape[:-2], height, width)
-            case Normalize(mean, _) if len(mean) != shape[0]:
-                raise DataError(
-                    f"Normalize has another number of channels than the samples: {what}.",
-                    received=f"{len(mean)} means, samples of shape {shape}",
-                )
+    for transform in transforms:
+        try:
+            shape = output_shape(transform, shape)
+        except ValueError as error:
+            raise DataError(f"A transform does not fit the samples: {what}.", received=str(error)) from None
     if shape != dataset.sample_spec().shape:
         raise DataError(
             f"The stored samples do not become what the data set says: {what}.",

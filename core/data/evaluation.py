@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from core.contracts import ArraySplit, Window
-from core.data.windows import gather_window, max_window_steps
+from core.data.windows import gather_window, max_window_steps, stack_ids
 
 
 def evaluation_windows(split: ArraySplit, shard: int, num_shards: int, batch: int) -> Iterator[Window]:
@@ -27,7 +28,13 @@ def evaluation_windows(split: ArraySplit, shard: int, num_shards: int, batch: in
     longest = max_window_steps(split, batch)
     for first in range(0, num_steps, longest):
         steps = range(first, min(first + longest, num_steps))
-        begins = [step * together + shard * batch for step in steps]
-        ids = [np.arange(min(begin, len(split)), min(begin + batch, len(split))) for begin in begins]
+        pieces = [
+            [_ids_from(step * together + part * batch, batch, len(split)) for part in range(num_shards)]
+            for step in steps
+        ]
         counts = [min(together, len(split) - step * together) for step in steps]
-        yield gather_window(split, ids, batch, counts)
+        yield gather_window(split, stack_ids(pieces, batch), shard, counts, epoch=0)
+
+
+def _ids_from(begin: int, count: int, num_samples: int) -> npt.NDArray[np.int64]:
+    return np.arange(min(begin, num_samples), min(begin + count, num_samples))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from core.contracts import ArraySplit, Window
 from core.data.batches import BatchPlan, epoch_order
-from core.data.windows import gather_window, max_window_steps
+from core.data.windows import gather_window, max_window_steps, stack_ids
 
 Span = tuple[int, int, int]  # epoch, first step within it, number of steps
 
@@ -43,12 +43,10 @@ class Loader:
         """Returns `num_steps` batches of an epoch from step `first` on."""
         order = self._order_of(epoch)
         steps = range(first, first + num_steps)
-        return gather_window(
-            self._split,
-            [order[self._plan.piece(step, self._shard)] for step in steps],
-            self._plan.local_batch,
-            [self._plan.count(step) for step in steps],
-        )
+        shards = range(self._plan.num_shards)
+        pieces = [[order[self._plan.piece(step, shard)] for shard in shards] for step in steps]
+        counts = [self._plan.count(step) for step in steps]
+        return gather_window(self._split, stack_ids(pieces, self._plan.local_batch), self._shard, counts, epoch)
 
     def windows(self, spans: Iterator[Span]) -> Generator[Window, None, None]:
         """Yields the windows of `spans`, each prepared by a thread while the one before it is in use.

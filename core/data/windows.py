@@ -11,6 +11,7 @@ from core.contracts import ArraySplit, Window
 from core.contracts.engine import PADDING_LABEL
 from core.data.mapped import release_pages
 
+PADDING_ID = -1
 WINDOW_BYTES = 2 * 2**20  # of samples in one window; more costs memory, less costs Python time
 
 
@@ -20,26 +21,40 @@ def max_window_steps(split: ArraySplit, rows: int) -> int:
     return max(1, WINDOW_BYTES // (rows * sample_bytes))
 
 
+def stack_ids(pieces: Sequence[Sequence[npt.NDArray[np.int64]]], rows: int) -> npt.NDArray[np.int64]:
+    """Returns the ids of every part of every step, int64 (num_steps, num_shards, rows), -1 where a part is short.
+
+    Within a part they ascend, since arrays are read several times faster so from a memory-mapped file, and a batch's
+    order within a step means nothing.
+    """
+    ids = np.full((len(pieces), len(pieces[0]), rows), PADDING_ID, dtype=np.int64)
+    for step, parts in enumerate(pieces):
+        for shard, part in enumerate(parts):
+            ids[step, shard, : len(part)] = np.sort(part)
+    return ids
+
+
 def gather_window(
-    split: ArraySplit, steps: Sequence[npt.NDArray[np.int64]], rows: int, counts: Sequence[int]
+    split: ArraySplit, ids: npt.NDArray[np.int64], shard: int, counts: Sequence[int], epoch: int
 ) -> Window:
-    """Returns the window whose steps hold the given samples.
+    """Returns the window of one part of the batch.
 
     Args:
-        split: Where they lie.
-        steps: For each step the ids of its samples, int64; at most `rows`. They are read in ascending order, which is
-            several times faster from a memory-mapped file; a batch's order within a step means nothing.
-        rows: Rows of every step; missing ones are zeros with `PADDING_LABEL`.
+        split: Where the samples lie.
+        ids: Of every part, as `stack_ids` returns them; missing rows become zeros with `PADDING_LABEL`.
+        shard: Which part.
         counts: Real samples of each step's global batch.
+        epoch: From 0.
     """
-    samples = np.zeros((len(steps), rows, *split.samples.shape[1:]), dtype=split.samples.dtype)
-    labels = np.full((len(steps), rows), PADDING_LABEL, dtype=np.int64)
-    for index, ids in enumerate(steps):
-        ids = np.sort(ids)
-        if len(ids) == rows:
-            np.take(split.samples, ids, axis=0, out=samples[index], mode="clip")
+    num_steps, _, rows = ids.shape
+    samples = np.zeros((num_steps, rows, *split.samples.shape[1:]), dtype=split.samples.dtype)
+    labels = np.full((num_steps, rows), PADDING_LABEL, dtype=np.int64)
+    for step, mine in enumerate(ids[:, shard]):
+        real = mine[mine != PADDING_ID]
+        if len(real) == rows:
+            np.take(split.samples, real, axis=0, out=samples[step], mode="clip")
         else:
-            samples[index, : len(ids)] = split.samples[ids]
-        labels[index, : len(ids)] = split.labels[ids]
+            samples[step, : len(real)] = split.samples[real]
+        labels[step, : len(real)] = split.labels[real]
     release_pages(split.samples)
-    return Window(samples, labels, np.asarray(counts, dtype=np.int64))
+    return Window(samples, labels, np.asarray(counts, dtype=np.int64), ids, epoch)

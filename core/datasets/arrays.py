@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.contracts import ArraySplit, Dataset, Normalize, Transform
-from core.datasets.options import DataOptions
+from core.contracts import ArraySplit, Dataset, Transform
+from core.datasets.options import ImageOptions
 from core.errors import DataError
 from core.spec import SampleSpec
 
 
 @dataclass(kw_only=True)
-class ArraysOptions(DataOptions):
+class ArraysOptions(ImageOptions):
     """The options of data=arrays."""
 
     root: str | None = None  # folder of the files; null: the current one
@@ -44,9 +44,9 @@ class Arrays(Dataset):
         samples = self._samples("train")
         scale = 255.0 if samples.dtype == np.uint8 else 1.0
         channels = samples.shape[1]
-        mean = tuple(self.options.mean or [0.0] * channels)
-        std = tuple(self.options.std or [scale] * channels)
-        return (*self.options.resize_transforms(), Normalize(mean, std))
+        mean = self.options.mean or [0.0] * channels
+        std = self.options.std or [scale] * channels
+        return self.options.image_transforms(mean, std)  # type: ignore[no-any-return]
 
     def load(self, split: str) -> ArraySplit:
         samples, labels = self._samples(split), self._open(f"{split}_labels")

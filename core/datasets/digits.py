@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.contracts import ArraySplit, Dataset, Normalize, Transform
-from core.datasets.options import DataOptions
+from core.contracts import ArraySplit, Dataset, Transform
+from core.datasets.options import ImageOptions
 from core.spec import SampleSpec
 
 FILE = Path(__file__).parent / "digits.npz"
@@ -26,7 +26,7 @@ MEAN, STD = 4.8929, 6.0231
 
 
 @dataclass(kw_only=True)
-class DigitsOptions(DataOptions):
+class DigitsOptions(ImageOptions):
     """The options of data=digits."""
 
     resize: list[int] | None = field(default_factory=lambda: [28, 28])  # the size of MNIST's digits
@@ -42,7 +42,7 @@ class Digits(Dataset):
         return SampleSpec(self.options.resized((1, 8, 8)), 10)
 
     def transforms(self) -> tuple[Transform, ...]:
-        return (*self.options.resize_transforms(), Normalize((MEAN,), (STD,)))
+        return self.options.image_transforms([MEAN], [STD])  # type: ignore[no-any-return]
 
     def load(self, split: str) -> ArraySplit:
         images, labels = _read()

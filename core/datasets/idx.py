@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
-from core.contracts import ArraySplit, Dataset, Normalize, Transform
+from core.contracts import ArraySplit, Dataset, Transform
 from core.datasets.idx_file import read_idx
-from core.datasets.options import DataOptions
+from core.datasets.options import ImageOptions
 from core.errors import ConfigError, DataError
 from core.spec import SampleSpec
 
 
 @dataclass(kw_only=True)
-class MnistOptions(DataOptions):
+class MnistOptions(ImageOptions):
     """The options of data=mnist and data=fashion_mnist."""
 
     root: str | None = None  # folder of the four files; null: where the system's package puts them
@@ -59,7 +59,7 @@ class Idx(Dataset):
         return SampleSpec(self.options.resized((1, *images.shape[1:])), self._files.num_classes)
 
     def transforms(self) -> tuple[Transform, ...]:
-        return (*self.options.resize_transforms(), Normalize((self._files.mean,), (self._files.std,)))
+        return self.options.image_transforms([self._files.mean], [self._files.std])  # type: ignore[no-any-return]
 
     def load(self, split: str) -> ArraySplit:
         images, labels = self._read(f"{split}_images", 3), self._read(f"{split}_labels", 1)

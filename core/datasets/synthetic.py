@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from core.contracts import ArraySplit, Dataset, Normalize, Transform
-from core.datasets.options import DataOptions
+from core.contracts import ArraySplit, Dataset, Transform
+from core.datasets.options import ImageOptions
 from core.errors import ConfigError
 from core.randomness import stream
 from core.spec import SampleSpec
 
 
 @dataclass(kw_only=True)
-class SyntheticOptions(DataOptions):
+class SyntheticOptions(ImageOptions):
     """The options of data=synthetic."""
 
     shape: list[int] = field(default_factory=lambda: [1, 28, 28])  # channels, height, width
@@ -45,7 +45,7 @@ class Synthetic(Dataset):
 
     def transforms(self) -> tuple[Transform, ...]:
         channels = self.options.shape[0]
-        return (*self.options.resize_transforms(), Normalize((127.5,) * channels, (64.0,) * channels))
+        return self.options.image_transforms([127.5] * channels, [64.0] * channels)  # type: ignore[no-any-return]
 
     def load(self, split: str) -> ArraySplit:
         count = self.options.samples if split == "train" else self.options.eval_samples

@@ -92,7 +92,7 @@ def check_run(assembly: Assembly) -> dict[str, Any]:
     if config.objective not in OBJECTIVES:
         raise ConfigError("'objective' names no number of the summary.", received=config.objective, allowed=OBJECTIVES)
     splits = ("train", "eval") if config.eval.every_epochs else ("train",)
-    counts = check_dataset(assembly.dataset, splits)
+    counts = check_dataset(assembly.dataset, splits, assembly.transforms)
     build_batch_plan(assembly, counts["train"])
     return sample_stream(assembly, counts["train"])
 

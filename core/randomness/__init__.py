@@ -1,5 +1,6 @@
-"""The counter-based generator from which everything random is drawn."""
+"""Random numbers keyed by what is being drawn, the same everywhere."""
 
+from core.randomness.counter import keep_mask, sample_uniforms
 from core.randomness.streams import permutation, stream, uniform
 
-__all__ = ["permutation", "stream", "uniform"]
+__all__ = ["keep_mask", "permutation", "sample_uniforms", "stream", "uniform"]

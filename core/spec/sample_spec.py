@@ -12,7 +12,10 @@ class SampleSpec:
     Attributes:
         shape: Shape without the batch dim: (channels, height, width) for images.
         num_classes: Labels are integers in [0, num_classes).
+        vocabulary: For sequences of token ids, int32 of shape (length,), how many ids there are; 0 is padding. None for
+            samples that are numbers.
     """
 
     shape: tuple[int, ...]
     num_classes: int
+    vocabulary: int | None = None

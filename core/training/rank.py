@@ -63,7 +63,7 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
             spec=assembly.spec,
             layout=assembly.layout,
             flow=assembly.flow,
-            transforms=assembly.dataset.transforms(),
+            transforms=assembly.transforms,
             communicator=communicator,
             step=StepSpec(
                 optimizer=assembly.optimizer,
@@ -73,6 +73,7 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
                 skip_non_finite=config.on_nan.value == "skip",
             ),
             rank=rank,
+            seed=config.seed,
         )
     )
     checkpoint = None if config.resume == "never" else load_checkpoint(Path(config.resume))

@@ -12,11 +12,12 @@ import torch.nn.functional as F
 
 from core.contracts import Engine, EngineRequest, EvaluationTotals, TrainingState, Window, WindowResult
 from core.contracts.engine import PADDING_LABEL
+from core.contracts.transforms import draw_choices
 from core.spec import ParameterSpec
 from plugins.torch_npu_backend.gradients import Gradients
 from plugins.torch_npu_backend.lowering import as_model_input, build_model, is_image_model
 from plugins.torch_npu_backend.norm_clip import NormClip
-from plugins.torch_npu_backend.transforms import build_transforms
+from plugins.torch_npu_backend.transforms import Transforms
 from plugins.torch_npu_backend.updates import Update
 
 
@@ -33,7 +34,7 @@ class TorchEngine(Engine):
         self._layout = request.layout
         self._communicator = request.communicator
         self._device = device
-        self._transforms = build_transforms(request.transforms, device)
+        self._transforms = Transforms(request.transforms).to(device)
         self._model = build_model(request).to(device)
         self._channels_last = is_image_model(self._model)
         named = dict(self._model.named_parameters())
@@ -85,11 +86,14 @@ class TorchEngine(Engine):
         losses = torch.zeros(window.num_steps, device=self._device)
         correct = torch.zeros(window.num_steps, dtype=torch.int64, device=self._device)
         skipped = 0
+        parts = self._step.accumulate
+        choices = self._choices(window)
         for step, (batch, wanted) in enumerate(zip(samples, labels, strict=True)):
-            parts = self._step.accumulate
             self._gradients.zero(parts)
-            for rows, targets in zip(batch.chunk(parts), wanted.chunk(parts), strict=True):
-                logits = self._model(self._prepare(rows))
+            for part, (rows, targets) in enumerate(zip(batch.chunk(parts), wanted.chunk(parts), strict=True)):
+                place = slice(part * len(rows), (part + 1) * len(rows))
+                drawn = [None if choice is None else choice[step, place] for choice in choices]
+                logits = self._model(self._prepare(rows, drawn))
                 loss = self._loss(logits, targets, self._step.label_smoothing) / counts[step]
                 loss.backward()
                 with torch.no_grad():
@@ -112,7 +116,7 @@ class TorchEngine(Engine):
         totals = torch.zeros(3, dtype=torch.float64)
         with torch.no_grad():
             for batch, wanted in zip(samples, labels, strict=True):
-                logits = self._model(self._prepare(batch))
+                logits = self._model(self._prepare(batch, None))
                 loss = self._loss(logits, wanted, 0.0)
                 correct = (logits.argmax(1) == wanted).sum()
                 count = (wanted != PADDING_LABEL).sum()
@@ -146,8 +150,17 @@ class TorchEngine(Engine):
             torch.from_numpy(array).to(self._device, non_blocking=True) for array in (window.samples, window.labels)
         )
 
-    def _prepare(self, batch: torch.Tensor) -> torch.Tensor:
-        return as_model_input(self._transforms(batch), self._channels_last)
+    def _choices(self, window: Window) -> list[torch.Tensor | None]:
+        """Returns each transform's choices for this rank's rows, (num_steps, rows, ...), None for a fixed one."""
+        ids = window.ids[:, self._layout.batch_shard(self._request.rank.rank)]
+        drawn = draw_choices(self._request.transforms, self._request.seed, window.epoch, ids.ravel())
+        return [
+            None if choice is None else torch.from_numpy(choice.reshape(*ids.shape, *choice.shape[1:])).to(self._device)
+            for choice in drawn
+        ]
+
+    def _prepare(self, batch: torch.Tensor, choices: list[torch.Tensor | None] | None) -> torch.Tensor:
+        return as_model_input(self._transforms(batch, choices), self._channels_last)
 
     def _all_finite(self, loss: torch.Tensor) -> bool:
         """Returns whether loss and gradients are finite on every rank; collective."""

@@ -52,7 +52,7 @@ def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
         layout = plan(spec, rank.world_size)
         flow = build_flow(spec, layout)
         step = StepSpec(SGD(lr=0.1), accumulate=int(accumulate), clip_norm=float(clip_norm) or None)
-        request = EngineRequest(spec, layout, flow, (), communicator, step, rank)
+        request = EngineRequest(spec, layout, flow, (), communicator, step, rank, seed=1)
         engine = TorchEngine(request, torch.device("cpu"))
         engine.load(TrainingState(initial_parameters(spec, 1)))
         random = np.random.default_rng(7)
@@ -60,7 +60,8 @@ def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
         labels = random.integers(0, WIDTHS[name][-1], (STEPS, BATCH))
         rows = BATCH // layout.num_batch_shards
         mine = slice(layout.batch_shard(rank.rank) * rows, (layout.batch_shard(rank.rank) + 1) * rows)
-        part = Window(samples[:, mine].copy(), labels[:, mine].copy(), np.full(STEPS, BATCH))
+        ids = np.arange(STEPS * BATCH).reshape(STEPS, layout.num_batch_shards, rows)
+        part = Window(samples[:, mine].copy(), labels[:, mine].copy(), np.full(STEPS, BATCH), ids)
         result = engine.train(part, np.full(STEPS, 0.1))
         totals = engine.evaluate(part)
         assert totals.count == STEPS * BATCH

@@ -60,6 +60,7 @@ def build_engine(spec: ModelSpec, optimizer: Optimizer, device: str = "cpu", **s
         communicator=Alone(CommunicatorOptions()),
         step=StepSpec(optimizer, **step),
         rank=RankInfo(0, 0, 1, device),
+        seed=0,
     )
     engine = TorchEngine(request, torch.device("cpu"))
     engine.load(TrainingState(initial_parameters(spec, 0)))

@@ -7,23 +7,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the backend's framework is an extra")
 
-from core.contracts import SGD, Adam, AdamW, Normalize, Resize, Window  # noqa: E402
+from core.contracts import SGD, Adam, AdamW, Normalize, Resize  # noqa: E402
 from core.contracts.engine import PADDING_LABEL  # noqa: E402
 from core.errors import SpecError  # noqa: E402
 from core.models.lenet5 import LeNet5  # noqa: E402
 from core.spec import Flatten, Layer, Linear, ModelSpec, SampleSpec, initial_parameters  # noqa: E402
-from plugins.torch_npu_backend.transforms import build_transforms  # noqa: E402
+from plugins.torch_npu_backend.transforms import Transforms  # noqa: E402
 from tests.torch_npu_backend.single_card import build_engine  # noqa: E402
+from tests.torch_npu_backend.windows import of, window  # noqa: E402
 
 LENET5 = LeNet5(None).spec(SampleSpec((1, 28, 28), 10))
 LINEAR = ModelSpec("linear", SampleSpec((5,), 3), (Linear("fc", 5, 3),))
-
-
-def window(steps: int, rows: int, shape: tuple[int, ...], classes: int, seed: int = 0) -> Window:
-    random = np.random.default_rng(seed)
-    samples = random.normal(size=(steps, rows, *shape)).astype(np.float32)
-    labels = random.integers(0, classes, (steps, rows))
-    return Window(samples, labels, np.full(steps, rows))
 
 
 @pytest.mark.parametrize("rule", [Adam(lr=0.05, weight_decay=0.01), AdamW(lr=0.05), SGD(lr=0.1, nesterov=True)])
@@ -59,12 +53,12 @@ def test_padding_counts_for_nothing() -> None:
     samples = np.concatenate([batch.samples, np.full((1, 3, 1, 28, 28), 9, np.float32)], axis=1)
     labels = np.concatenate([batch.labels, np.full((1, 3), PADDING_LABEL)], axis=1)
     one = whole.train(batch, np.full(1, 0.1))
-    two = padded.train(Window(samples, labels, np.array([8])), np.full(1, 0.1))
+    two = padded.train(of(samples, labels, 8), np.full(1, 0.1))
     assert abs(one.losses[0] - two.losses[0]) < 1e-6
     assert one.correct[0] == two.correct[0]
     for name, array in whole.gather().parameters.items():
         np.testing.assert_allclose(array, padded.gather().parameters[name], atol=1e-6)
-    totals = padded.evaluate(Window(samples, labels, np.array([8])))
+    totals = padded.evaluate(of(samples, labels, 8))
     assert totals.count == 8
 
 
@@ -127,14 +121,14 @@ def test_a_layer_without_a_lowering_is_named() -> None:
 @pytest.mark.parametrize("size", [(28, 28), (5, 3), (8, 8)])
 def test_resizing_is_torchs_bilinear_interpolation(size) -> None:
     images = torch.randint(0, 17, (3, 2, 8, 8), dtype=torch.uint8)
-    ours = build_transforms((Resize(*size),), torch.device("cpu"))(images)
+    ours = Transforms((Resize(*size),))(images, None)
     theirs = torch.nn.functional.interpolate(images.float(), size, mode="bilinear", align_corners=False)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-5)
 
 
 def test_normalizing_goes_by_channel() -> None:
     images = torch.randint(0, 256, (3, 2, 4, 4), dtype=torch.uint8)
-    ours = build_transforms((Normalize((10.0, 20.0), (2.0, 4.0)),), torch.device("cpu"))(images)
+    ours = Transforms((Normalize((10.0, 20.0), (2.0, 4.0)),))(images, None)
     torch.testing.assert_close(ours[:, 0], (images[:, 0].float() - 10) / 2)
     torch.testing.assert_close(ours[:, 1], (images[:, 1].float() - 20) / 4)
 

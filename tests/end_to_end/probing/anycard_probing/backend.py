@@ -57,7 +57,7 @@ class ProbedEngine(Engine):
             samples = window.samples[one]
             if self._options.fault == "nan" and self._updates == self._options.step:
                 samples = np.full(samples.shape, np.nan, dtype=np.float32)
-            part = Window(samples, window.labels[one], window.global_counts[one])
+            part = Window(samples, window.labels[one], window.global_counts[one], window.ids[one], window.epoch)
             results.append(self._engine.train(part, lr[one]))
             self._updates += 1
             self._train_samples += int((window.labels[one] >= 0).sum())

@@ -61,7 +61,8 @@ class Checkpoint:
             CheckpointError: Names are missing, unexpected or misshapen; all of them in one message.
         """
         expected = {parameter.name: tuple(parameter.shape) for parameter in spec.parameters}
-        odd = _differences(expected, _shapes(self.state.parameters))
+        buffers = {buffer.name: tuple(buffer.shape) for buffer in spec.buffers}
+        odd = _differences(expected | buffers, _shapes(self.state.parameters | self.state.buffers))
         for slot in sorted({*slots, *self.state.slots}):
             if slot in slots and slot in self.state.slots:
                 moments = {f"{slot}.{name}": shape for name, shape in expected.items()}

@@ -1,9 +1,10 @@
 """The files of a checkpoint.
 
-A checkpoint is a folder: `model.safetensors` with the full parameters under canonical names, `optimizer.safetensors`
-with `<slot>.<parameter>` (empty without slots), and `state.json` with the position, the run's records and config, and a
-manifest of the other two. No file is read before its size and SHA-256 agree with the manifest, and state.json carries
-a digest of its own content. Nothing is unpickled, and a file of any other name is never opened.
+A checkpoint is a folder: `model.safetensors` with the full parameters and buffers under canonical names,
+`optimizer.safetensors` with `<slot>.<parameter>` (empty without slots), and `state.json` with the position, the run's
+records and config, and a manifest of the other two. No file is read before its size and SHA-256 agree with the
+manifest, and state.json carries a digest of its own content. Nothing is unpickled, and a file of any other name is
+never opened.
 """
 
 from __future__ import annotations

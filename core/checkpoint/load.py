@@ -21,7 +21,7 @@ from core.checkpoint.format import (
     digest_of,
     state_text,
 )
-from core.contracts import TrainingState
+from core.contracts import LossScale, TrainingState
 from core.errors import CheckpointError
 
 
@@ -35,13 +35,17 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     parameters = _load_tensors(folder, MODEL_FILE)
     moments = _load_tensors(folder, OPTIMIZER_FILE)
     try:
+        scale = content.get("loss_scale")
+        buffers = {name: parameters.pop(name) for name in content.get("buffers", [])}
         slots: dict[str, dict[str, Any]] = {slot: {} for slot in content["slots"]}
         for name, array in moments.items():
             slot, _, parameter = name.partition(".")
             slots[slot][parameter] = array
         return Checkpoint(
             position=Position(**content["position"]),
-            state=TrainingState(parameters, slots, content["num_updates"]),
+            state=TrainingState(
+                parameters, slots, content["num_updates"], buffers, LossScale(**scale) if scale else None
+            ),
             progress=content["progress"],
             metrics=content["metrics"],
             config=content["config"],

@@ -39,13 +39,15 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     moments = {f"{slot}.{name}": array for slot, arrays in state.slots.items() for name, array in arrays.items()}
-    save_file(_storable(state.parameters), folder / MODEL_FILE)
+    save_file(_storable(state.parameters | state.buffers), folder / MODEL_FILE)
     save_file(_storable(moments), folder / OPTIMIZER_FILE)
     content = {
         "version": VERSION,
         "position": dataclasses.asdict(checkpoint.position),
         "num_updates": state.num_updates,
+        "loss_scale": None if state.loss_scale is None else dataclasses.asdict(state.loss_scale),
         "slots": list(state.slots),
+        "buffers": sorted(state.buffers),
         "metrics": checkpoint.metrics,
         "progress": checkpoint.progress,
         "config": checkpoint.config,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.config.schedule import Constant, Cosine, Schedule, Step
-from core.config.schema import Choice, Device, RunConfig
+from core.config.schema import Choice, Device, OnNan, RunConfig
 from core.config.typed import build_typed
 from core.contracts import (
     SGD,
@@ -19,10 +19,11 @@ from core.contracts import (
     Model,
     Optimizer,
     Sharder,
+    StepSpec,
     Transform,
 )
 from core.errors import ConfigError, DeviceError
-from core.layout import Flow, Layout, build_flow
+from core.layout import Flow, Layout, StepSize, build_flow
 from core.plugin_system import Catalogue, Registry
 from core.spec import ModelSpec
 
@@ -48,10 +49,24 @@ class Assembly:
     communicator: Communicator[Any]
     optimizer: Optimizer
     schedule: Schedule
+    step: StepSpec
     spec: ModelSpec
     layout: Layout
     flow: Flow
     global_batch: int
+
+    @property
+    def step_size(self) -> StepSize:
+        """What a step's bytes depend on beside spec and layout."""
+        options = self.communicator.options
+        return StepSize(
+            global_batch=self.global_batch,
+            accumulate=self.step.accumulate,
+            clips=self.step.clip_norm is not None,
+            bucket_mb=options.bucket_mb,
+            gradient_bytes=options.compress.gradient_bytes,
+            activation_bytes=self.step.precision.compute_bytes,
+        )
 
 
 def optimizers() -> Registry[type[Optimizer]]:
@@ -116,6 +131,15 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
         communicator=communicator,
         optimizer=optimizer,
         schedule=schedule,
+        step=StepSpec(
+            optimizer=optimizer,
+            precision=config.precision,
+            accumulate=config.batch.accumulate,
+            clip_norm=config.clip_norm,
+            label_smoothing=config.label_smoothing,
+            ema_decay=config.ema_decay,
+            skip_non_finite=config.on_nan is OnNan.skip,
+        ),
         spec=spec,
         layout=layout,
         flow=flow,

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from core.config.augment import AugmentConfig
+from core.contracts import Precision
 from core.data.batches import LastBatch
 from core.errors import ConfigError
 
@@ -136,6 +137,8 @@ class RunConfig:
     steps: int | None = None  # updates, instead of epochs
     seed: int = 0  # of initial values and sample order
     deterministic: bool = False  # ask every library for the same bits each time, at some speed
+    precision: Precision = Precision.fp32
+    ema_decay: float | None = None  # of the weights' moving average, which evaluation then runs; null: none
     clip_norm: float | None = None  # largest norm of all gradients together that passes unchanged; null: no limit
     label_smoothing: float = 0.0  # weight of the uniform distribution in the training targets
     eval: EvalConfig = field(default_factory=EvalConfig)
@@ -153,6 +156,8 @@ class RunConfig:
         require(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1")
         require(self.steps is None or self.steps >= 1, "steps", self.steps, "at least 1")
         require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "above 0, or null")
+        decay = self.ema_decay
+        require(decay is None or 0 < decay < 1, "ema_decay", decay, "a number between 0 and 1, or null")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "a number in [0, 1)")
         if self.early_stop.patience and not self.eval.every_epochs:
             raise ConfigError(

@@ -8,7 +8,7 @@ from core.contracts.model import Model
 from core.contracts.optimizer import SGD, Adam, AdamW, Optimizer
 from core.contracts.options import NoOptions, Plugged
 from core.contracts.sharder import Sharder
-from core.contracts.step import StepSpec
+from core.contracts.step import LossScale, Precision, StepSpec
 from core.contracts.transforms import Normalize, RandomAffine, RandomCrop, RandomFlip, Resize, Transform
 
 __all__ = [
@@ -25,11 +25,13 @@ __all__ = [
     "EvaluationTotals",
     "LaunchCommand",
     "LaunchJob",
+    "LossScale",
     "Model",
     "NoOptions",
     "Normalize",
     "Optimizer",
     "Plugged",
+    "Precision",
     "RandomAffine",
     "RandomCrop",
     "RandomFlip",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from core.contracts.options import Plugged
 from core.errors import ConfigError
 from core.layout import Mesh
+from core.layout.buckets import DEFAULT_BUCKET_MB
 
 if TYPE_CHECKING:
     from core.contracts.backend import RankInfo
@@ -28,12 +29,17 @@ class Compression(Enum):
     fp16 = "fp16"
     bf16 = "bf16"
 
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of one gradient on the wire."""
+        return 4 if self is Compression.none else 2
+
 
 @dataclass(kw_only=True)
 class CommunicatorOptions:
     """The options of every communicator."""
 
-    bucket_mb: float = 25.0  # gradients travel in buckets of about this many MiB (the default of torch's DDP)
+    bucket_mb: float = DEFAULT_BUCKET_MB  # MiB; gradients travel in buckets of about this size
     compress: Compression = Compression.none  # fp16 and bf16 halve the bytes and round the gradients
     algorithm: str = "auto"  # the library's collective algorithm; auto leaves the choice to it
     timeout_s: float = 600.0  # seconds until a collective that a peer does not join is an error

@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from core.contracts.step import LossScale
+from core.spec import ModelSpec, initial_tensors
+
 PADDING_LABEL = -1
+PADDING_ID = -1
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class Window:
         labels: (num_steps, local batch), int64; `PADDING_LABEL` marks a row that is there only to fill the batch and
             counts for nothing.
         global_counts: (num_steps,), int64: real samples in the global batch of each step, by which its loss is divided.
-        ids: (num_steps, num_batch_shards, local batch), int64: the samples of the whole global batch, -1 for padding;
-            this rank's are those of its own part. Random choices follow from them.
+        ids: (num_steps, num_batch_shards, local batch), int64: the samples of the whole global batch, `PADDING_ID`
+            where there is none; this rank's are those of its own part. Random choices follow from them.
         epoch: From 0; of no meaning in evaluation.
     """
 
@@ -45,7 +49,7 @@ class WindowResult:
     Attributes:
         losses: (num_steps,), float64: mean loss over each step's global batch, before its update.
         correct: (num_steps,), int64: samples of the global batch whose largest logit was the label's.
-        skipped: Steps whose update was skipped since a gradient was not finite; none unless on_nan=skip.
+        skipped: Steps whose update was skipped since a gradient was not finite: under amp_fp16, or when asked to skip.
     """
 
     losses: npt.NDArray[np.float64]
@@ -70,11 +74,20 @@ class TrainingState:
         parameters: Full parameters, float32.
         slots: The optimizer's tensors by slot and parameter, float32.
         num_updates: Updates done so far (the optimizer's t).
+        buffers: Tensors that training changes without a gradient (running statistics), float32.
+        loss_scale: The loss scale under amp_fp16; None under other precisions.
     """
 
     parameters: dict[str, npt.NDArray[np.float32]]
     slots: dict[str, dict[str, npt.NDArray[np.float32]]] = field(default_factory=dict)
     num_updates: int = 0
+    buffers: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    loss_scale: LossScale | None = None
+
+    @classmethod
+    def initial(cls, spec: ModelSpec, seed: int) -> TrainingState:
+        """Returns the state before the first update; it follows from spec and seed alone."""
+        return cls(initial_tensors(spec.parameters, seed), buffers=initial_tensors(spec.buffers, seed))
 
 
 class Engine(ABC):
@@ -87,7 +100,10 @@ class Engine(ABC):
 
     @abstractmethod
     def load(self, state: TrainingState) -> None:
-        """Takes this rank's part of full tensors; missing slots start at zero."""
+        """Takes this rank's part of full tensors.
+
+        Missing slots start at zero, the slot of the weights' average at the weights; a missing loss scale starts anew.
+        """
 
     @abstractmethod
     def gather(self) -> TrainingState:

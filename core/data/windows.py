@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from core.contracts import ArraySplit, Window
-from core.contracts.engine import PADDING_LABEL
+from core.contracts.engine import PADDING_ID, PADDING_LABEL
 from core.data.mapped import release_pages
 
-PADDING_ID = -1
 WINDOW_BYTES = 2 * 2**20  # of samples in one window; more costs memory, less costs Python time
 
 

@@ -57,7 +57,7 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
     resume_from, notes = find_resume(assembly.config.resume, store)
     if resume_from is not None:
         checkpoint = load_checkpoint(resume_from)
-        checkpoint.check_fits(assembly.spec, assembly.optimizer.slots)
+        checkpoint.check_fits(assembly.spec, assembly.step.slots)
         check_same_stream(stream, checkpoint.progress["stream"])
     assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
     job = LaunchJob(run_dir, assembly.config.cards, WORKER_MODULE, run_dir / LOG_FOLDER / EXITS_FILE)

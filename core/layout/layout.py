@@ -17,19 +17,25 @@ Placements = tuple[Placement, ...]
 class Layout:
     """The mesh and the placements that a sharder chose; one placement an axis, in the mesh's order.
 
-    The optimizer's state of a parameter lies as the parameter does.
+    The optimizer's state of a parameter lies as the parameter does, unless `state_axes` says that it is shared.
 
     Attributes:
         sharder: Name of the sharder, for reports.
         mesh: The cards.
         batch: Placement of the batch; `Shard(0)` splits it, `Replicate()` shows all cards the same one.
         parameters: Placements of each parameter by canonical name.
+        state_axes: Axes over whose cards the optimizer's state is shared out: each keeps an equal, flat piece of every
+            gradient bucket's, updates that piece of the parameters and gathers the others' (ZeRO, stage 1; Rajbhandari
+            et al. 2020, arXiv:1910.02054, section 5.1).
+        notes: What a user should know of this layout, a sentence each.
     """
 
     sharder: str
     mesh: Mesh
     batch: Placements
     parameters: Mapping[str, Placements] = field(hash=False)
+    state_axes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def batch_axes(self) -> tuple[str, ...]:
@@ -105,8 +111,14 @@ class Layout:
 
         Raises:
             LayoutError: A parameter is missing or unknown, has another number of placements than the mesh has axes,
-                or does not divide.
+                or does not divide; or the optimizer's state is shared over what does not split the batch alone.
         """
+        if self.state_axes and (self.sharded_axes or self.state_axes != self.batch_axes):
+            raise LayoutError(
+                f"Sharder '{self.sharder}' shares the optimizer's state over {', '.join(self.state_axes)}, which must "
+                "be the axes that split the batch, with every parameter replicated.",
+                received=f"batch over {', '.join(self.batch_axes)}; parameters cut over {', '.join(self.sharded_axes)}",
+            )
         expected = {parameter.name for parameter in spec.parameters}
         if expected != set(self.parameters):
             odd = sorted(expected ^ set(self.parameters))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from core.layout.buckets import DEFAULT_BUCKET_MB, FP32_BYTES, gradient_buckets
 from core.layout.flow import Flow
 from core.layout.layout import Layout
-from core.layout.transition import ALL_REDUCE, IDENTITY, SLICE
-from core.spec import ModelSpec
+from core.layout.transition import ALL_GATHER, ALL_REDUCE, IDENTITY, REDUCE_SCATTER, SLICE
+from core.spec import INPUT, BatchNorm2d, ModelSpec
 
-FP32_BYTES = 4
+GRADIENTS, ACTIVATIONS, STATISTICS, NORM, WEIGHTS = "gradients", "activations", "statistics", "norm", "weights"
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Payload:
 
     Attributes:
         collective: all_reduce, all_gather, reduce_scatter or all_to_all.
-        purpose: "gradients", "activations" or "norm".
+        purpose: gradients, activations, statistics (of batch norm), norm (of the gradients) or weights.
         group_size: Number of cards that take part.
         payload_bytes: Size of the full tensor that is reduced, gathered, scattered or exchanged within one group.
     """
@@ -29,6 +30,27 @@ class Payload:
     purpose: str
     group_size: int
     payload_bytes: int
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """What a step's bytes depend on beside spec and layout.
+
+    Attributes:
+        global_batch: Samples in one update.
+        accumulate: Parts in which each rank runs its rows.
+        clips: Whether gradients are clipped by their norm, to which every shard adds its own.
+        bucket_mb: Gradients travel in buckets of about so many MiB.
+        gradient_bytes: Of one gradient on the wire: 4, or 2 when compressed.
+        activation_bytes: Of one number of an activation on the wire; token ids always take 4.
+    """
+
+    global_batch: int
+    accumulate: int = 1
+    clips: bool = False
+    bucket_mb: float = DEFAULT_BUCKET_MB
+    gradient_bytes: int = FP32_BYTES
+    activation_bytes: int = FP32_BYTES
 
 
 def wire_bytes(collective: str, group_size: int, payload_bytes: int) -> float:
@@ -49,44 +71,74 @@ def wire_bytes(collective: str, group_size: int, payload_bytes: int) -> float:
     raise AssertionError(collective)
 
 
-def step_payloads(
-    spec: ModelSpec, layout: Layout, flow: Flow, global_batch: int, clips: bool = False
-) -> tuple[Payload, ...]:
-    """Returns what one step of `global_batch` samples carries, fp32, gradients not compressed.
+def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> tuple[Payload, ...]:
+    """Returns what one step carries, in no order that means anything."""
+    found = [
+        *_norm_payloads(layout, size),
+        *_activation_payloads(spec, layout, flow, size),
+        *_statistics_payloads(spec, layout, size),
+        *_gradient_payloads(spec, layout, flow, size),
+    ]
+    return tuple(payload for payload in found if payload.group_size > 1)
 
-    Args:
-        spec: The model.
-        layout: Where its tensors lie.
-        flow: The collectives that follow.
-        global_batch: Samples in one step, however many parts it is run in.
-        clips: Whether gradients are clipped by their norm, to which every shard adds its own.
-    """
-    payloads: list[Payload] = []
-    if clips and layout.sharded_axes:
-        size = math.prod(layout.mesh.size(axis) for axis in layout.sharded_axes)
-        payloads.append(Payload(ALL_REDUCE, "norm", size, FP32_BYTES))
-    for move, shape in flow.transitions:
-        size = layout.mesh.size(move.axis)
+
+def _norm_payloads(layout: Layout, size: StepSize) -> Iterator[Payload]:
+    axes = (*layout.sharded_axes, *layout.state_axes)
+    if size.clips and axes:
+        yield Payload(ALL_REDUCE, NORM, _cards(layout, axes), FP32_BYTES)
+
+
+def _activation_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> Iterator[Payload]:
+    for name, move, shape in flow.transitions:
         others = math.prod(
             layout.mesh.size(axis) for axis in layout.batch_axes if axis != move.axis
         )  # the batch stays cut over the other axes
-        full = math.prod(shape) * (global_batch // others) * FP32_BYTES
-        payloads += [
-            Payload(collective, "activations", size, full)
-            for collective in (move.forward, move.backward)
-            if collective not in (IDENTITY, SLICE)
-        ]
-    payloads += [
-        Payload(
-            ALL_REDUCE,
-            "gradients",
-            math.prod(layout.mesh.size(axis) for axis in axes),
-            math.prod(layout.local_shape(parameter)) * FP32_BYTES,
-        )
-        for parameter in spec.parameters
-        if (axes := flow.gradient_axes[parameter.name])
-    ]
-    return tuple(payload for payload in payloads if payload.group_size > 1)
+        is_tokens = name == INPUT and spec.sample.vocabulary is not None
+        number = FP32_BYTES if is_tokens else size.activation_bytes
+        full = math.prod(shape) * (size.global_batch // others) * number
+        for collective in (move.forward, move.backward):
+            if collective not in (IDENTITY, SLICE):
+                yield Payload(collective, ACTIVATIONS, layout.mesh.size(move.axis), full)
+
+
+def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Iterator[Payload]:
+    """Yields, for a batch norm over all parts, the gathering of two numbers a channel and the sum of two in return; for
+    those over one part's rows, what averages their running statistics.
+    """
+    axes = tuple(axis for axis in layout.batch_axes if layout.mesh.size(axis) > 1)
+    if not axes:
+        return
+    local = 0
+    for layer in spec.layers:
+        if not isinstance(layer, BatchNorm2d):
+            continue
+        pair = 2 * layer.num_features * FP32_BYTES
+        if not layer.synchronized:
+            local += pair
+            continue
+        for _ in range(size.accumulate):
+            gathered = pair
+            for axis in axes:
+                gathered *= layout.mesh.size(axis)
+                yield Payload(ALL_GATHER, STATISTICS, layout.mesh.size(axis), gathered)
+            yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), pair)
+    if local:
+        yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), local * size.accumulate)
+
+
+def _gradient_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> Iterator[Payload]:
+    for bucket in gradient_buckets(spec, layout, flow, size.bucket_mb):
+        cards = _cards(layout, bucket.axes)
+        carried = bucket.num_elements * size.gradient_bytes
+        if layout.state_axes:
+            yield Payload(REDUCE_SCATTER, GRADIENTS, cards, carried)
+            yield Payload(ALL_GATHER, WEIGHTS, cards, bucket.num_bytes)
+        elif bucket.axes:
+            yield Payload(ALL_REDUCE, GRADIENTS, cards, carried)
+
+
+def _cards(layout: Layout, axes: Iterable[str]) -> int:
+    return math.prod(layout.mesh.size(axis) for axis in axes)
 
 
 def total_wire_bytes(payloads: Iterable[Payload]) -> float:

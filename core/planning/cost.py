@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.config.assembly import Assembly
 from core.contracts import Sharder
 from core.errors import AnycardError
-from core.layout import Layout, build_flow, step_payloads
-from core.layout.traffic import FP32_BYTES, total_wire_bytes
+from core.layout import Layout, StepSize, build_flow, step_payloads
+from core.layout.buckets import FP32_BYTES
+from core.layout.traffic import total_wire_bytes
 from core.plugin_system import Catalogue
 from core.spec import ModelSpec
 
@@ -44,9 +45,9 @@ def card_memory(assembly: Assembly) -> CardMemory:
     return CardMemory(weights=size, gradients=size, optimizer=size * len(assembly.optimizer.slots))
 
 
-def layout_wire_bytes(spec: ModelSpec, layout: Layout, global_batch: int) -> float:
+def layout_wire_bytes(spec: ModelSpec, layout: Layout, size: StepSize) -> float:
     """Returns the bytes that each card sends in one step."""
-    return total_wire_bytes(step_payloads(spec, layout, build_flow(spec, layout), global_batch))
+    return total_wire_bytes(step_payloads(spec, layout, build_flow(spec, layout), size))
 
 
 def alternatives(assembly: Assembly, catalogue: Catalogue) -> list[Alternative]:
@@ -61,20 +62,21 @@ def alternatives(assembly: Assembly, catalogue: Catalogue) -> list[Alternative]:
         try:
             sharder: Sharder = cls(cls.Options())
             layout = sharder.plan(assembly.spec, assembly.config.cards)
-            size = layout_wire_bytes(assembly.spec, layout, assembly.global_batch)
+            size = layout_wire_bytes(assembly.spec, layout, assembly.step_size)
         except (AnycardError, TypeError):
             continue  # it cannot lay this model over these cards, or needs options of its own
         found.append(Alternative(layout, size))
     return sorted(found, key=lambda alternative: alternative.wire_bytes)
 
 
-def break_even(spec: ModelSpec, one: Layout, other: Layout) -> int | None:
+def break_even(spec: ModelSpec, one: Layout, other: Layout, size: StepSize) -> int | None:
     """Returns the smallest global batch at which `one` moves more bytes a step than `other`; None if there is none."""
     low, high = 1, MOST_BATCH
     parts = max(one.num_batch_shards, other.num_batch_shards)
 
     def is_more(batch: int) -> bool:
-        return layout_wire_bytes(spec, one, batch * parts) > layout_wire_bytes(spec, other, batch * parts)
+        scaled = replace(size, global_batch=batch * parts)
+        return layout_wire_bytes(spec, one, scaled) > layout_wire_bytes(spec, other, scaled)
 
     if not is_more(high) or is_more(low):
         return None

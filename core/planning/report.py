@@ -23,9 +23,7 @@ def plan_report(assembly: Assembly, catalogue: Catalogue) -> RenderableType:
         f"{assembly.spec.name} with sharder {layout.sharder} on {config.cards} cards: mesh {layout.mesh}, "
         f"{assembly.global_batch} samples a step in {layout.num_batch_shards} parts"
     )
-    payloads = step_payloads(
-        assembly.spec, layout, assembly.flow, assembly.global_batch, clips=config.clip_norm is not None
-    )
+    payloads = step_payloads(assembly.spec, layout, assembly.flow, assembly.step_size)
     lines = [Text(line) for line in _advice(assembly, catalogue)]
     return Group(head, parameter_table(assembly), _memory_table(assembly), _wire_table(payloads), *lines)
 
@@ -58,7 +56,7 @@ def _advice(assembly: Assembly, catalogue: Catalogue) -> Iterator[str]:
     if assembly.config.cards == 1:
         yield "One card: nothing is on the wire."
         return
-    own = layout_wire_bytes(assembly.spec, assembly.layout, assembly.global_batch)
+    own = layout_wire_bytes(assembly.spec, assembly.layout, assembly.step_size)
     fewer = [other for other in alternatives(assembly, catalogue) if other.wire_bytes < own]
     if not fewer:
         yield f"No other sharder moves fewer bytes at {assembly.global_batch} samples a step."
@@ -67,6 +65,6 @@ def _advice(assembly: Assembly, catalogue: Catalogue) -> Iterator[str]:
             f"sharder={other.layout.sharder} would move fewer bytes: {other.wire_bytes:,.0f} a card and step, "
             f"{own / other.wire_bytes:.2f} times fewer at {assembly.global_batch} samples a step."
         )
-        turn = break_even(assembly.spec, assembly.layout, other.layout)
+        turn = break_even(assembly.spec, assembly.layout, other.layout, assembly.step_size)
         if turn:
             yield f"  {assembly.layout.sharder} moves fewer than {other.layout.sharder} below {turn} samples a step."

@@ -14,5 +14,6 @@ def anycard_sharders() -> Sequence[type[Sharder]]:
     from core.sharders.dp_tp import DpTp
     from core.sharders.hybrid import Hybrid
     from core.sharders.tensor_parallel import TensorParallel
+    from core.sharders.zero1 import Zero1
 
-    return [DataParallel, TensorParallel, Hybrid, DpTp]
+    return [DataParallel, TensorParallel, Hybrid, DpTp, Zero1]

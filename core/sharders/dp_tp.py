@@ -23,7 +23,8 @@ class DpTpOptions:
 
 
 class DpTp(Sharder):
-    """A mesh of two axes: the batch is cut over `dp`, linear layers over `tp`, in pairs of column and row.
+    """A mesh of two axes: the batch is cut over `dp`, linear layers over `tp`, in pairs of column and row;
+    attention by heads and embeddings by ids.
 
     Source: Shoeybi et al. 2019, arXiv:1909.08053, section 3 and figure 8.
     """
@@ -39,7 +40,7 @@ class DpTp(Sharder):
                 allowed=f"cards={tp}, {2 * tp}, {3 * tp}, ...",
                 remedy="Change cards or sharder.tp.",
             )
-        cuts = cut_linear_layers(spec, tp, self.name)
+        cuts, notes = cut_linear_layers(spec, tp, self.name)
         mesh = Mesh((Axis("dp", cards // tp), Axis("tp", tp)))
-        parameters = {name: (Replicate(), *placed) for name, placed in cuts.items()}
-        return Layout(self.name, mesh, (Shard(0), Replicate()), parameters)
+        parameters = {name: (Replicate(), cut) for name, cut in cuts.items()}
+        return Layout(self.name, mesh, (Shard(0), Replicate()), parameters, notes=notes)

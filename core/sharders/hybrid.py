@@ -20,5 +20,6 @@ class Hybrid(Sharder):
     name = "hybrid"
 
     def plan(self, spec: ModelSpec, cards: int) -> Layout:
-        parameters = cut_linear_layers(spec, cards, self.name)
-        return Layout(self.name, Mesh((Axis("dp", cards),)), (Shard(0),), parameters)
+        cuts, notes = cut_linear_layers(spec, cards, self.name)
+        parameters = {name: (cut,) for name, cut in cuts.items()}
+        return Layout(self.name, Mesh((Axis("dp", cards),)), (Shard(0),), parameters, notes=notes)

@@ -17,5 +17,6 @@ class TensorParallel(Sharder):
     name = "tensor_parallel"
 
     def plan(self, spec: ModelSpec, cards: int) -> Layout:
-        parameters = cut_linear_layers(spec, cards, self.name)
-        return Layout(self.name, Mesh((Axis("tp", cards),)), (Replicate(),), parameters)
+        cuts, notes = cut_linear_layers(spec, cards, self.name)
+        parameters = {name: (cut,) for name, cut in cuts.items()}
+        return Layout(self.name, Mesh((Axis("tp", cards),)), (Replicate(),), parameters, notes=notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from core.randomness import uniform
 
 if TYPE_CHECKING:
-    from core.spec.model_spec import ModelSpec
+    from core.spec.layer import ParameterSpec
 
 
 class Initializer(ABC):
@@ -40,6 +41,25 @@ class Uniform(Initializer):
 
 
 @dataclass(frozen=True)
+class Normal(Initializer):
+    """Normal with mean 0 and standard deviation `std`.
+
+    Source: Box and Muller 1958, on pairs of uniform numbers.
+    """
+
+    std: float
+
+    def draw(self, seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        count = int(np.prod(shape, dtype=np.int64))
+        half = -(-count // 2)
+        values = uniform(seed, "init", name, count=2 * half)
+        radius = np.sqrt(-2.0 * np.log1p(-values[:half]))
+        angle = 2.0 * np.pi * values[half:]
+        both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+        return (both * self.std).astype(np.float32).reshape(shape)
+
+
+@dataclass(frozen=True)
 class Constant(Initializer):
     """Every element has the same value."""
 
@@ -49,9 +69,6 @@ class Constant(Initializer):
         return np.full(shape, self.value, dtype=np.float32)
 
 
-def initial_parameters(spec: ModelSpec, seed: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns every parameter's full initial tensor under its canonical name, float32."""
-    return {
-        parameter.name: parameter.initializer.draw(seed, parameter.name, parameter.shape)
-        for parameter in spec.parameters
-    }
+def initial_tensors(specs: Iterable[ParameterSpec], seed: int) -> dict[str, npt.NDArray[np.float32]]:
+    """Returns the full initial tensor of each spec under its canonical name, float32."""
+    return {spec.name: spec.initializer.draw(seed, spec.name, spec.shape) for spec in specs}

@@ -14,11 +14,10 @@ import numpy as np
 from core.checkpoint import load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import config_digest, load_frozen
-from core.contracts import EngineRequest, RankInfo, StepSpec, TrainingState
+from core.contracts import EngineRequest, RankInfo, TrainingState
 from core.errors import AnycardError, ConfigError
 from core.plugin_system import load_catalogue
 from core.run_files import events
-from core.spec import initial_parameters
 from core.training.trainer import Trainer
 
 
@@ -65,20 +64,14 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
             flow=assembly.flow,
             transforms=assembly.transforms,
             communicator=communicator,
-            step=StepSpec(
-                optimizer=assembly.optimizer,
-                accumulate=config.batch.accumulate,
-                clip_norm=config.clip_norm,
-                label_smoothing=config.label_smoothing,
-                skip_non_finite=config.on_nan.value == "skip",
-            ),
+            step=assembly.step,
             rank=rank,
             seed=config.seed,
         )
     )
     checkpoint = None if config.resume == "never" else load_checkpoint(Path(config.resume))
     if checkpoint is None:
-        engine.load(TrainingState(initial_parameters(assembly.spec, config.seed)))
+        engine.load(TrainingState.initial(assembly.spec, config.seed))
     else:
         engine.load(checkpoint.state)
     trainer = Trainer(assembly, engine, rank, run_dir, writer, checkpoint)

@@ -20,11 +20,20 @@ class Move(nn.Module):
         communicator: Open on `mesh`.
         mesh: The cards.
         rank: This rank.
+        dtype: What activations travel in; None for what they are in. Token ids travel as they are.
     """
 
-    def __init__(self, transition: Transition, communicator: Communicator[torch.Tensor], mesh: Mesh, rank: int) -> None:
+    def __init__(
+        self,
+        transition: Transition,
+        communicator: Communicator[torch.Tensor],
+        mesh: Mesh,
+        rank: int,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.transition = transition
+        self.dtype = dtype
         self._communicator = communicator
         self._size = mesh.size(transition.axis)
         self._position = mesh.coordinates(rank)[transition.axis]
@@ -58,8 +67,10 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, move: Move) -> torch.Tensor:
-        ctx.move = move
+        ctx.move, ctx.dtype = move, tensor.dtype
         transition = move.transition
+        if move.dtype is not None and tensor.is_floating_point():
+            tensor = tensor.to(move.dtype)
         return move.run(transition.forward, tensor, transition.dim, transition.other_dim)
 
     @staticmethod
@@ -68,4 +79,4 @@ class _Moved(torch.autograd.Function):
         dim, other_dim = transition.dim, transition.other_dim
         if transition.backward == ALL_TO_ALL:
             dim, other_dim = other_dim, dim
-        return ctx.move.run(transition.backward, gradient, dim, other_dim), None
+        return ctx.move.run(transition.backward, gradient, dim, other_dim).to(ctx.dtype), None

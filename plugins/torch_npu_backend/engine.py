@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +12,22 @@ import torch
 import torch.nn.functional as F
 
 from core.contracts import Engine, EngineRequest, EvaluationTotals, TrainingState, Window, WindowResult
-from core.contracts.engine import PADDING_LABEL
+from core.contracts.engine import PADDING_ID, PADDING_LABEL
+from core.contracts.step import EMA_SLOT
 from core.contracts.transforms import draw_choices
-from core.spec import ParameterSpec
+from core.layout import gradient_buckets
+from plugins.torch_npu_backend.average import Average
+from plugins.torch_npu_backend.batch_norm import BatchStatistics
+from plugins.torch_npu_backend.full_tensors import FullTensors
 from plugins.torch_npu_backend.gradients import Gradients
-from plugins.torch_npu_backend.lowering import as_model_input, build_model, is_image_model
+from plugins.torch_npu_backend.lowering import as_model_input, batch_norms, build_model, is_image_model
 from plugins.torch_npu_backend.norm_clip import NormClip
+from plugins.torch_npu_backend.optimizer_state import OptimizerState
+from plugins.torch_npu_backend.precision import MixedPrecision
+from plugins.torch_npu_backend.step_context import StepContext
 from plugins.torch_npu_backend.transforms import Transforms
-from plugins.torch_npu_backend.updates import Update
+
+Choices = list[torch.Tensor | None]
 
 
 class TorchEngine(Engine):
@@ -30,93 +39,102 @@ class TorchEngine(Engine):
     """
 
     def __init__(self, request: EngineRequest, device: torch.device) -> None:
+        spec, layout, communicator = request.spec, request.layout, request.communicator
         self._request = request
-        self._layout = request.layout
-        self._communicator = request.communicator
+        self._layout = layout
+        self._communicator = communicator
         self._device = device
+        self._shard = layout.batch_shard(request.rank.rank)
         self._transforms = Transforms(request.transforms).to(device)
-        self._model = build_model(request).to(device)
+        self._context = StepContext()
+        self._model = build_model(request, self._context).to(device)
         self._channels_last = is_image_model(self._model)
-        named = dict(self._model.named_parameters())
-        self._parameters = {parameter.name: named[parameter.name] for parameter in request.spec.parameters}
-        mesh = request.layout.mesh
-        axes = {
-            name: tuple(axis for axis in found if mesh.size(axis) > 1)
-            for name, found in request.flow.gradient_axes.items()
-        }
+        named, buffers = self._model.parameters_by_name, self._model.buffers_by_name
+        self._parameters = {parameter.name: named[parameter.name] for parameter in spec.parameters}
+        self._buffers = {buffer.name: buffers[buffer.name] for buffer in spec.buffers}
+        self._full = FullTensors(spec, layout, request.rank.rank, communicator)
         self._step = request.step
-        self._gradients = Gradients(self._parameters, axes, request.communicator)
-        self._update = Update(request.step.optimizer, self._parameters)
+        self._precision = MixedPrecision(request.step.precision, device)
+        buckets = gradient_buckets(spec, layout, request.flow, communicator.options.bucket_mb)
+        self._gradients = Gradients(self._parameters, buckets, communicator)
+        self._optimizer = OptimizerState(
+            request.step.optimizer, self._parameters, self._gradients, communicator, self._shard
+        )
+        split_axes = tuple(axis for axis in layout.batch_axes if layout.mesh.size(axis) > 1)
+        self._statistics = BatchStatistics(batch_norms(spec, self._model), split_axes, communicator)
+        decay, clip_norm = request.step.ema_decay, request.step.clip_norm
+        self._average = None if decay is None else Average(decay, self._parameters)
         self._clip = (
-            NormClip(request.step.clip_norm, self._parameters, request.layout, request.communicator)
-            if request.step.clip_norm is not None
-            else None
+            None if clip_norm is None else NormClip(clip_norm, self._parameters, self._gradients, layout, communicator)
         )
         self._num_updates = 0
         self._traffic: Counter[tuple[str, int]] = Counter()
 
+    @torch.no_grad()
     def load(self, state: TrainingState) -> None:
-        with torch.no_grad():
-            for spec in self._request.spec.parameters:
-                self._fill(self._parameters[spec.name], state.parameters[spec.name], spec)
-                for slot, tensors in self._update.slots.items():
-                    full = state.slots.get(slot, {}).get(spec.name)
-                    if full is None:
-                        tensors[spec.name].zero_()
-                    else:
-                        self._fill(tensors[spec.name], full, spec)
+        self._full.scatter(state.parameters, self._parameters)
+        for name, buffer in self._buffers.items():
+            buffer.copy_(torch.from_numpy(state.buffers[name]))
+        for slot in self._optimizer.slots:
+            full = state.slots.get(slot)
+            self._optimizer.load(slot, self._full.local(full, self._parameters) if full else None)
+        if self._average is not None:
+            self._full.scatter(state.slots.get(EMA_SLOT) or state.parameters, self._average.tensors)
+        self._precision.load(state.loss_scale)
         self._num_updates = state.num_updates
-        self._update.set_num_updates(state.num_updates)
+        self._optimizer.set_num_updates(state.num_updates)
 
+    @torch.no_grad()
     def gather(self) -> TrainingState:
-        with torch.no_grad():
-            return TrainingState(
-                parameters={spec.name: self._full(self._parameters[spec.name], spec) for spec in self._specs},
-                slots={
-                    slot: {spec.name: self._full(tensors[spec.name], spec) for spec in self._specs}
-                    for slot, tensors in self._update.slots.items()
-                },
-                num_updates=self._num_updates,
-            )
+        slots = {slot: self._full.gather(self._optimizer.local(slot)) for slot in self._optimizer.slots}
+        if self._average is not None:
+            slots[EMA_SLOT] = self._full.gather(self._average.tensors)
+        return TrainingState(
+            parameters=self._full.gather(self._parameters),
+            buffers={name: buffer.cpu().numpy().copy() for name, buffer in self._buffers.items()},
+            slots=slots,
+            num_updates=self._num_updates,
+            loss_scale=self._precision.loss_scale,
+        )
 
     def train(self, window: Window, lr: npt.NDArray[np.float64]) -> WindowResult:
         before = Counter(self._communicator.payload_bytes)
-        samples, labels = self._to_device(window)
-        counts = window.global_counts.tolist()
+        self._model.train()
+        samples, labels, ids = self._to_device(window)
+        choices = self._choices(window)
         losses = torch.zeros(window.num_steps, device=self._device)
         correct = torch.zeros(window.num_steps, dtype=torch.int64, device=self._device)
         skipped = 0
         parts = self._step.accumulate
-        choices = self._choices(window)
-        for step, (batch, wanted) in enumerate(zip(samples, labels, strict=True)):
+        rows = samples.shape[1] // parts
+        self._context.epoch = window.epoch
+        for step in range(window.num_steps):
             self._gradients.zero(parts)
-            for part, (rows, targets) in enumerate(zip(batch.chunk(parts), wanted.chunk(parts), strict=True)):
-                place = slice(part * len(rows), (part + 1) * len(rows))
+            real = (window.ids[step] != PADDING_ID).sum(-1)
+            for part in range(parts):
+                place = slice(part * rows, (part + 1) * rows)
+                self._context.ids = ids[step, :, place]
+                self._context.counts = np.clip(real - part * rows, 0, rows).tolist()
                 drawn = [None if choice is None else choice[step, place] for choice in choices]
-                logits = self._model(self._prepare(rows, drawn))
-                loss = self._loss(logits, targets, self._step.label_smoothing) / counts[step]
-                loss.backward()
+                targets = labels[step, place]
+                logits = self._run(samples[step, place], drawn)
+                loss = self._loss(logits, targets, self._step.label_smoothing) / float(window.global_counts[step])
+                (loss * self._precision.factor if self._precision.loss_scale else loss).backward()
                 with torch.no_grad():
                     losses[step] += loss.detach()
                     correct[step] += (logits.argmax(1) == targets).sum()
-            self._gradients.reduce()
-            if self._step.skip_non_finite and not self._all_finite(losses[step]):
-                skipped += 1
-                continue
-            if self._clip is not None:
-                self._gradients.scale(self._clip.factor())
-            self._num_updates += 1
-            self._update.apply(float(lr[step]))
+            skipped += not self._update(losses[step], float(lr[step]))
         self._traffic += self._communicator.payload_bytes - before
         sums = self._sum_over_batch(np.concatenate([losses.cpu().double().numpy(), correct.cpu().double().numpy()]))
         return WindowResult(sums[: window.num_steps], np.rint(sums[window.num_steps :]).astype(np.int64), skipped)
 
     def evaluate(self, window: Window) -> EvaluationTotals:
-        samples, labels = self._to_device(window)
+        self._model.eval()
+        samples, labels, _ = self._to_device(window)
         totals = torch.zeros(3, dtype=torch.float64)
-        with torch.no_grad():
+        with torch.no_grad(), nullcontext() if self._average is None else self._average.in_place():
             for batch, wanted in zip(samples, labels, strict=True):
-                logits = self._model(self._prepare(batch, None))
+                logits = self._run(batch, None)
                 loss = self._loss(logits, wanted, 0.0)
                 correct = (logits.argmax(1) == wanted).sum()
                 count = (wanted != PADDING_LABEL).sum()
@@ -133,6 +151,36 @@ class TorchEngine(Engine):
     def close(self) -> None:
         self._parameters.clear()
 
+    def _update(self, loss: torch.Tensor, lr: float) -> bool:
+        """Ends a step after its backward passes and returns whether it updated anything; collective."""
+        self._gradients.reduce()
+        scale = self._precision.loss_scale
+        if self._step.skip_non_finite or scale is not None:
+            is_finite = self._all_finite(loss)
+            if scale is not None:
+                self._gradients.scale(1.0 / scale.scale)
+                self._precision.stepped(is_finite)
+            if not is_finite:
+                self._statistics.discard()
+                return False
+        if self._clip is not None:
+            self._gradients.scale(self._clip.factor())
+        self._num_updates += 1
+        self._optimizer.apply(lr)
+        with torch.no_grad():
+            self._statistics.commit()
+        if self._average is not None:
+            self._average.follow()
+        return True
+
+    def _run(self, batch: torch.Tensor, choices: Choices | None) -> torch.Tensor:
+        """Returns the logits of a batch of stored samples, float32."""
+        if self._request.spec.sample.vocabulary is None:
+            batch = as_model_input(self._transforms(batch, choices), self._channels_last)
+        with self._precision.compute():
+            logits: torch.Tensor = self._model(batch)
+        return logits.float()
+
     @staticmethod
     def _loss(logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float) -> torch.Tensor:
         """Returns the sum of the cross entropies of the rows that are no padding."""
@@ -140,27 +188,20 @@ class TorchEngine(Engine):
             logits, labels, ignore_index=PADDING_LABEL, reduction="sum", label_smoothing=label_smoothing
         )
 
-    @property
-    def _specs(self) -> tuple[ParameterSpec, ...]:
-        return self._request.spec.parameters
+    def _to_device(self, window: Window) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns a window's samples, labels and ids on the device."""
+        arrays = (window.samples, window.labels, window.ids)
+        samples, labels, ids = (torch.from_numpy(array).to(self._device, non_blocking=True) for array in arrays)
+        return samples, labels, ids
 
-    def _to_device(self, window: Window) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns a window's samples and labels on the device."""
-        return tuple(  # type: ignore[return-value]
-            torch.from_numpy(array).to(self._device, non_blocking=True) for array in (window.samples, window.labels)
-        )
-
-    def _choices(self, window: Window) -> list[torch.Tensor | None]:
+    def _choices(self, window: Window) -> Choices:
         """Returns each transform's choices for this rank's rows, (num_steps, rows, ...), None for a fixed one."""
-        ids = window.ids[:, self._layout.batch_shard(self._request.rank.rank)]
+        ids = window.ids[:, self._shard]
         drawn = draw_choices(self._request.transforms, self._request.seed, window.epoch, ids.ravel())
         return [
             None if choice is None else torch.from_numpy(choice.reshape(*ids.shape, *choice.shape[1:])).to(self._device)
             for choice in drawn
         ]
-
-    def _prepare(self, batch: torch.Tensor, choices: list[torch.Tensor | None] | None) -> torch.Tensor:
-        return as_model_input(self._transforms(batch, choices), self._channels_last)
 
     def _all_finite(self, loss: torch.Tensor) -> bool:
         """Returns whether loss and gradients are finite on every rank; collective."""
@@ -171,16 +212,3 @@ class TorchEngine(Engine):
         """Returns sums over the parts of the batch, each counted once though several ranks may hold it; collective."""
         copies = self._layout.mesh.num_cards // self._layout.num_batch_shards
         return self._communicator.agree(values, "sum") / copies
-
-    def _fill(self, target: torch.Tensor, full: npt.NDArray[np.float32], spec: ParameterSpec) -> None:
-        part = full[self._layout.local_slices(spec, self._request.rank.rank)]
-        target.copy_(torch.from_numpy(np.ascontiguousarray(part)))
-
-    def _full(self, local: torch.Tensor, spec: ParameterSpec) -> npt.NDArray[np.float32]:
-        """Returns the full tensor of which this rank holds a part; collective."""
-        tensor = local.detach()
-        for axis, dim in reversed(list(self._layout.shards(spec.name))):
-            if self._layout.mesh.size(axis) > 1:
-                tensor = self._communicator.all_gather(tensor, axis, dim)
-        full: npt.NDArray[np.float32] = tensor.contiguous().cpu().numpy().copy()
-        return full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,25 +11,25 @@ from torch import nn
 
 from core.contracts import Communicator
 from core.contracts.communicator import Compression
+from core.layout import Bucket
 
-MIB = 2**20
 WIRE_DTYPES = {Compression.fp16: torch.float16, Compression.bf16: torch.bfloat16}
 
 
 @dataclass
-class Bucket:
+class FlatBucket:
     """Gradients that travel together: one flat tensor, of which each parameter's gradient is a view.
 
     Attributes:
+        plan: Which gradients, and over which axes they are summed.
         flat: (num_elements,), float32.
-        axes: The axes over which it is summed; none for gradients that are whole already.
-        members: How many parameters fill it.
+        piece: What the update sees of it: all, or this rank's piece of the sum.
         missing: How many gradients the step's backward passes have still to add.
     """
 
+    plan: Bucket
     flat: torch.Tensor
-    axes: tuple[str, ...]
-    members: int
+    piece: torch.Tensor
     missing: int = 0
     handle: Any = None
     wire: torch.Tensor | None = None
@@ -39,36 +39,36 @@ class Gradients:
     """All gradients of one rank.
 
     With more than one bucket to sum, each starts travelling as soon as the backward pass has filled it, while the pass
-    goes on; with one there is nothing to overlap and no hook is paid for.
+    goes on; with one there is nothing to overlap and no hook is paid for. Where the optimizer's state is shared out,
+    the sums are scattered after the pass: each rank gets its piece.
 
     Args:
-        parameters: By canonical name, in the order of the layers.
-        axes: For each the axes over which its gradient is summed; axes of one card left out.
-        communicator: Open on the mesh; its options say bucket size and compression.
+        parameters: By canonical name.
+        plans: The buckets.
+        communicator: Open on the mesh; its options say in which format gradients travel.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, nn.Parameter],
-        axes: Mapping[str, tuple[str, ...]],
+        plans: Sequence[Bucket],
         communicator: Communicator[torch.Tensor],
     ) -> None:
         self._communicator = communicator
         self._wire_dtype = WIRE_DTYPES.get(communicator.options.compress)
-        self._limit = communicator.options.bucket_mb * MIB
-        partition = self._partition(parameters, axes)
-        self._overlaps = sum(bool(key) for key, _ in partition) > 1
-        self._buckets = [self._build_bucket(members, key) for key, members in partition]
-        self._summed = [bucket for bucket in self._buckets if bucket.axes]
+        self._overlaps = sum(bool(plan.axes) and plan.num_pieces == 1 for plan in plans) > 1
+        self.buckets = [self._build_bucket(parameters, plan) for plan in plans]
+        self._summed = [bucket for bucket in self.buckets if bucket.plan.axes and bucket.plan.num_pieces == 1]
+        self._scattered = [bucket for bucket in self.buckets if bucket.plan.num_pieces > 1]
 
     def zero(self, num_passes: int) -> None:
         """Clears all gradients before the step's `num_passes` backward passes."""
-        for bucket in self._buckets:
+        for bucket in self.buckets:
             bucket.flat.zero_()
-            bucket.missing = bucket.members * num_passes
+            bucket.missing = len(bucket.plan.names) * num_passes
 
     def reduce(self) -> None:
-        """Ends the step's sums; collective. Afterwards every gradient is that of the global batch."""
+        """Ends the step's sums; collective. Afterwards every piece is that of the global batch."""
         if not self._overlaps:
             for bucket in self._summed:
                 self._start(bucket)
@@ -77,48 +77,51 @@ class Gradients:
             if bucket.wire is not None:
                 bucket.flat.copy_(bucket.wire)
                 bucket.wire = None
+        for bucket in self._scattered:
+            (axis,) = bucket.plan.axes
+            wire = bucket.flat if self._wire_dtype is None else bucket.flat.to(self._wire_dtype)
+            bucket.piece.copy_(self._communicator.reduce_scatter(wire, axis, 0))
 
-    def scale(self, factor: torch.Tensor) -> None:
-        """Multiplies every gradient by a number on the device."""
-        for bucket in self._buckets:
-            bucket.flat.mul_(factor)
+    def scale(self, factor: torch.Tensor | float) -> None:
+        """Multiplies every gradient by a number."""
+        for bucket in self.buckets:
+            bucket.piece.mul_(factor)
 
     def are_finite(self) -> bool:
         """Returns whether every number of this rank's gradients is finite."""
-        return all(bool(torch.isfinite(bucket.flat).all()) for bucket in self._buckets)
+        return all(bool(torch.isfinite(bucket.piece).all()) for bucket in self.buckets)
 
-    def _partition(
-        self, parameters: Mapping[str, nn.Parameter], axes: Mapping[str, tuple[str, ...]]
-    ) -> list[tuple[tuple[str, ...], list[nn.Parameter]]]:
-        """Returns the buckets' members, from the last layer on, cut where the axes change or a bucket is full."""
-        buckets: dict[tuple[str, ...], list[list[nn.Parameter]]] = {}
-        for name, parameter in reversed(parameters.items()):
-            groups = buckets.setdefault(axes[name], [[]])
-            held = sum(member.numel() * member.element_size() for member in groups[-1])
-            if groups[-1] and axes[name] and held + parameter.numel() * parameter.element_size() > self._limit:
-                groups.append([])
-            groups[-1].append(parameter)
-        return [(key, members) for key, groups in buckets.items() for members in groups]
-
-    def _build_bucket(self, members: list[nn.Parameter], axes: tuple[str, ...]) -> Bucket:
-        flat = torch.zeros(sum(member.numel() for member in members), device=members[0].device)
-        bucket = Bucket(flat, axes, len(members))
-        offset = 0
-        for member in members:
-            # The gradient has its parameter's strides, so that autograd adds without converting.
-            member.grad = flat.as_strided(member.shape, member.stride(), offset)
-            offset += member.numel()
-        if axes and self._overlaps:
+    def _build_bucket(self, parameters: Mapping[str, nn.Parameter], plan: Bucket) -> FlatBucket:
+        members = [parameters[name] for name in plan.names]
+        flat = torch.zeros(plan.num_elements, device=members[0].device)
+        piece = flat if plan.num_pieces == 1 else flat.new_zeros(plan.num_elements // plan.num_pieces)
+        bucket = FlatBucket(plan, flat, piece)
+        for member, view in zip(members, views_like(members, flat), strict=True):
+            member.grad = view
+        if plan.axes and self._overlaps:
             for member in members:
                 member.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._filled(bucket))
         return bucket
 
-    def _filled(self, bucket: Bucket) -> None:
+    def _filled(self, bucket: FlatBucket) -> None:
         bucket.missing -= 1
         if bucket.missing == 0:
             self._start(bucket)
 
-    def _start(self, bucket: Bucket) -> None:
+    def _start(self, bucket: FlatBucket) -> None:
         if self._wire_dtype is not None:
             bucket.wire = bucket.flat.to(self._wire_dtype)
-        bucket.handle = self._communicator.all_reduce(bucket.flat if bucket.wire is None else bucket.wire, bucket.axes)
+        carried = bucket.flat if bucket.wire is None else bucket.wire
+        bucket.handle = self._communicator.all_reduce(carried, bucket.plan.axes)
+
+
+def views_like(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
+    """Returns views of a flat tensor, one after the other, with the shapes and strides of `tensors`.
+
+    With a parameter's strides its gradient is added without being converted.
+    """
+    views, offset = [], 0
+    for tensor in tensors:
+        views.append(flat.as_strided(tensor.shape, tensor.stride(), offset))
+        offset += tensor.numel()
+    return views

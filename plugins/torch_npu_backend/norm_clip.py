@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from core.contracts import Communicator
 from core.contracts.step import CLIP_EPS
 from core.layout import Layout
+from plugins.torch_npu_backend.gradients import Gradients, views_like
 
 
 class NormClip:
@@ -19,7 +18,8 @@ class NormClip:
 
     Args:
         clip_norm: The largest norm that passes unchanged.
-        parameters: By canonical name; their `.grad` must stay the same tensors.
+        parameters: By canonical name.
+        gradients: Theirs.
         layout: Where they lie.
         communicator: Open on the layout's mesh.
     """
@@ -27,15 +27,25 @@ class NormClip:
     def __init__(
         self,
         clip_norm: float,
-        parameters: Mapping[str, torch.nn.Parameter],
+        parameters: dict[str, torch.nn.Parameter],
+        gradients: Gradients,
         layout: Layout,
         communicator: Communicator[torch.Tensor],
     ) -> None:
         self._clip_norm = clip_norm
-        self._gradients = [parameter.grad for parameter in parameters.values()]
-        device = self._gradients[0].device
-        self._shares = torch.tensor([1.0 / layout.num_copies(name) for name in parameters], device=device)
-        self._axes = tuple(axis for axis in layout.sharded_axes if layout.mesh.size(axis) > 1)
+        self._gradients: list[torch.Tensor] = []
+        shares: list[float] = []
+        for bucket in gradients.buckets:
+            names = bucket.plan.names
+            if bucket.plan.num_pieces > 1:
+                self._gradients.append(bucket.piece)
+                shares.append(1.0)
+            else:
+                self._gradients += views_like([parameters[name] for name in names], bucket.flat)
+                shares += [1.0 / layout.num_copies(name) for name in names]
+        self._shares = torch.tensor(shares, device=self._gradients[0].device)
+        axes = (*layout.sharded_axes, *layout.state_axes)
+        self._axes = tuple(axis for axis in axes if layout.mesh.size(axis) > 1)
         self._communicator = communicator
 
     @torch.no_grad()

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from core import spec
+
 
 class Linear(nn.Module):
     """y = x W^T + b with this card's part of W; a partial product is combined before the bias is added.
@@ -25,24 +27,23 @@ class Linear(nn.Module):
     def forward(self, tensor: torch.Tensor) -> torch.Tensor:
         if len(self.combine) == 0:
             return F.linear(tensor, self.weight, self.bias)
-        return self.combine(F.linear(tensor, self.weight)) + self.bias
+        output = self.combine(F.linear(tensor, self.weight))
+        return output + self.bias.to(output.dtype)
 
 
 class Conv2d(nn.Module):
     """Two-dimensional cross-correlation with the whole weight.
 
     Args:
-        weight_shape: (out_channels, in_channels, height, width).
-        stride: Step of the window.
-        padding: Zeros on each side.
+        layer: The convolution's sizes.
     """
 
-    def __init__(self, weight_shape: tuple[int, ...], stride: int, padding: int) -> None:
+    def __init__(self, layer: spec.Conv2d) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(weight_shape).contiguous(memory_format=torch.channels_last))
-        self.bias = nn.Parameter(torch.empty(weight_shape[0]))
-        self._stride = stride
-        self._padding = padding
+        shape = layer.parameters()[0].shape
+        self.weight = nn.Parameter(torch.empty(shape).contiguous(memory_format=torch.channels_last))
+        self.bias = nn.Parameter(torch.empty(shape[0])) if layer.bias else None
+        self._stride, self._padding, self._groups = layer.stride, layer.padding, layer.groups
 
     def forward(self, tensor: torch.Tensor) -> torch.Tensor:
-        return F.conv2d(tensor, self.weight, self.bias, self._stride, self._padding)
+        return F.conv2d(tensor, self.weight, self.bias, self._stride, self._padding, 1, self._groups)

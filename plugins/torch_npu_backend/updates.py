@@ -24,16 +24,18 @@ class Update:
 
     Args:
         rule: The rule with its settings.
-        parameters: By canonical name; their `.grad` must stay the same tensors.
+        parameters: By name.
+        gradients: By the same names; they must stay the same tensors.
     """
 
-    def __init__(self, rule: Optimizer, parameters: Mapping[str, torch.nn.Parameter]) -> None:
+    def __init__(
+        self, rule: Optimizer, parameters: Mapping[str, torch.Tensor], gradients: Mapping[str, torch.Tensor]
+    ) -> None:
         if not isinstance(rule, (Adam, SGD)):
             raise SpecError(f"Backend 'torch_npu' has no update rule '{rule.name}'.", allowed="adam, adamw, sgd")
         self._rule = rule
-        self._names = list(parameters)
         self._parameters = list(parameters.values())
-        self._gradients = [parameter.grad for parameter in self._parameters]
+        self._gradients = [gradients[name] for name in parameters]
         self.slots = {
             slot: {name: torch.zeros_like(parameter) for name, parameter in parameters.items()} for slot in rule.slots
         }

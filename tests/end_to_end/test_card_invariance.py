@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.layout import build_flow, step_payloads
+from core.layout import StepSize, build_flow, step_payloads
 from core.models.lenet5 import LeNet5
 from core.plugin_system.catalogue import load_catalogue
 from core.spec import SampleSpec
@@ -95,7 +95,7 @@ def test_curve_tensors_and_bytes(
     # 100 steps of 64 out of 1,438 samples: 22 whole batches and a short one of 30 in each of the first four epochs;
     # a short batch is padded to a whole one, so it carries as many bytes.
     planned: dict[tuple[str, int], int] = {}
-    for payload in step_payloads(spec, layout, build_flow(spec, layout), 64):
+    for payload in step_payloads(spec, layout, build_flow(spec, layout), StepSize(64)):
         key = (payload.collective, payload.group_size)
         planned[key] = planned.get(key, 0) + payload.payload_bytes * STEPS
     for report in reports:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import LayoutError
-from core.layout import Axis, Layout, Mesh, Partial, Replicate, Shard, build_flow, step_payloads, wire_bytes
+from core.layout import Axis, Layout, Mesh, Partial, Replicate, Shard, StepSize, build_flow, step_payloads, wire_bytes
 from core.layout.traffic import total_wire_bytes
 from core.layout.transition import transition
 from core.models.lenet5 import LeNet5
@@ -20,7 +20,7 @@ def collectives(sharder: type, cards: int = 4) -> list[tuple[str, str, str, int]
     return [
         (step.bound.layer.name, move.forward, move.backward, move.dim)
         for step in flow.steps
-        for move in (*step.entry, *step.exit)
+        for move in (*step.entry[0], *step.exit)
     ] + [("end", move.forward, move.backward, move.dim) for move in flow.final]
 
 
@@ -114,7 +114,7 @@ def test_lenet5_hybrid_against_data_parallel() -> None:
 
     def sent(sharder: type, batch: int) -> float:
         layout = sharder(None).plan(LENET5, 4)
-        return total_wire_bytes(step_payloads(LENET5, layout, build_flow(LENET5, layout), batch))
+        return total_wire_bytes(step_payloads(LENET5, layout, build_flow(LENET5, layout), StepSize(batch)))
 
     assert sent(DataParallel, 256) == 1.5 * 4 * 61706
     assert sent(Hybrid, 256) == 1.5 * 4 * (2582 + 494 * 256)

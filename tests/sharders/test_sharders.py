@@ -61,7 +61,7 @@ def test_a_lone_linear_layer_is_cut_by_its_inputs() -> None:
     spec = ModelSpec("m", SampleSpec((8,), 3), (Linear("a", 8, 3),))
     layout = Hybrid(None).plan(spec, 4)
     assert layout.parameters["a.weight"] == (Shard(1),)
-    (move, *_) = build_flow(spec, layout).steps[0].entry
+    (move, *_) = build_flow(spec, layout).steps[0].entry[0]
     assert (move.forward, move.dim, move.other_dim) == ("all_to_all", 0, -1)
 
 

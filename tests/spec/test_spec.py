@@ -5,7 +5,7 @@ import pytest
 
 from core.errors import SpecError
 from core.models.lenet5 import LeNet5
-from core.spec import Conv2d, Flatten, Linear, MaxPool2d, ModelSpec, SampleSpec, initial_parameters
+from core.spec import Conv2d, Flatten, Linear, MaxPool2d, ModelSpec, SampleSpec, initial_tensors
 
 LENET5 = LeNet5(None).spec(SampleSpec((1, 28, 28), 10))
 
@@ -68,8 +68,8 @@ def test_output_shapes(layer, shape, expected) -> None:
 
 
 def test_initial_values_depend_on_seed_and_name_alone() -> None:
-    first, again = initial_parameters(LENET5, seed=3), initial_parameters(LENET5, seed=3)
-    other = initial_parameters(LENET5, seed=4)
+    first, again = initial_tensors(LENET5.parameters, seed=3), initial_tensors(LENET5.parameters, seed=3)
+    other = initial_tensors(LENET5.parameters, seed=4)
     for name, values in first.items():
         assert values.dtype == np.float32
         assert np.array_equal(values, again[name])

@@ -13,9 +13,9 @@ import torch
 
 from core.contracts import SGD, EngineRequest, RankInfo, StepSpec, TrainingState, Window
 from core.contracts.communicator import CommunicatorOptions
-from core.layout import build_flow, step_payloads
+from core.layout import StepSize, build_flow, step_payloads
 from core.plugin_system import load_catalogue
-from core.spec import Flatten, Linear, ModelSpec, ReLU, SampleSpec, initial_parameters
+from core.spec import Flatten, Linear, ModelSpec, ReLU, SampleSpec
 from plugins.torch_npu_backend.communicator import GlooCommunicator
 from plugins.torch_npu_backend.engine import TorchEngine
 
@@ -54,7 +54,7 @@ def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
         step = StepSpec(SGD(lr=0.1), accumulate=int(accumulate), clip_norm=float(clip_norm) or None)
         request = EngineRequest(spec, layout, flow, (), communicator, step, rank, seed=1)
         engine = TorchEngine(request, torch.device("cpu"))
-        engine.load(TrainingState(initial_parameters(spec, 1)))
+        engine.load(TrainingState.initial(spec, 1))
         random = np.random.default_rng(7)
         samples = random.normal(size=(STEPS, BATCH, 4, 4)).astype(np.float32)
         labels = random.integers(0, WIDTHS[name][-1], (STEPS, BATCH))
@@ -66,7 +66,9 @@ def main(sharder: str, output: str, accumulate: str, clip_norm: str) -> None:
         totals = engine.evaluate(part)
         assert totals.count == STEPS * BATCH
         planned: dict[tuple[str, int], int] = {}
-        for payload in step_payloads(spec, layout, flow, BATCH, clips=float(clip_norm) > 0):
+        for payload in step_payloads(
+            spec, layout, flow, StepSize(BATCH, accumulate=int(accumulate), clips=float(clip_norm) > 0)
+        ):
             key = (payload.collective, payload.group_size)
             if payload.group_size > 1:
                 planned[key] = planned.get(key, 0) + STEPS * payload.payload_bytes

@@ -11,7 +11,7 @@ from core.contracts import Communicator, EngineRequest, Optimizer, RankInfo, Ste
 from core.contracts.communicator import CommunicatorOptions
 from core.layout import build_flow
 from core.sharders.data_parallel import DataParallel
-from core.spec import ModelSpec, initial_parameters
+from core.spec import ModelSpec
 from plugins.torch_npu_backend.engine import TorchEngine
 
 
@@ -63,5 +63,5 @@ def build_engine(spec: ModelSpec, optimizer: Optimizer, device: str = "cpu", **s
         seed=0,
     )
     engine = TorchEngine(request, torch.device("cpu"))
-    engine.load(TrainingState(initial_parameters(spec, 0)))
+    engine.load(TrainingState.initial(spec, 0))
     return engine

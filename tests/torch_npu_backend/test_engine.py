@@ -11,7 +11,7 @@ from core.contracts import SGD, Adam, AdamW, Normalize, Resize  # noqa: E402
 from core.contracts.engine import PADDING_LABEL  # noqa: E402
 from core.errors import SpecError  # noqa: E402
 from core.models.lenet5 import LeNet5  # noqa: E402
-from core.spec import Flatten, Layer, Linear, ModelSpec, SampleSpec, initial_parameters  # noqa: E402
+from core.spec import Flatten, Layer, Linear, ModelSpec, SampleSpec, initial_tensors  # noqa: E402
 from plugins.torch_npu_backend.transforms import Transforms  # noqa: E402
 from tests.torch_npu_backend.single_card import build_engine  # noqa: E402
 from tests.torch_npu_backend.windows import of, window  # noqa: E402
@@ -25,7 +25,7 @@ def test_a_step_is_the_contracts_update_of_the_softmax_gradient(rule) -> None:
     """One linear layer, whose gradient is written down here; float64 against the engine's float32."""
     engine = build_engine(LINEAR, rule)
     batches = window(4, 6, (5,), 3)
-    values = {name: array.astype(np.float64) for name, array in initial_parameters(LINEAR, 0).items()}
+    values = {name: array.astype(np.float64) for name, array in initial_tensors(LINEAR.parameters, 0).items()}
     slots = {name: {slot: np.zeros_like(array) for slot in rule.slots} for name, array in values.items()}
     result = engine.train(batches, np.full(4, rule.lr))
     for step in range(4):

@@ -100,9 +100,7 @@ class ProbedEngine(Engine):
                 "shapes": self._engine.local_tensors(),
                 "live": {name: list(p.shape) for name, p in self._engine._parameters.items()},
                 "bytes": sum(p.numel() * p.element_size() for p in self._engine._parameters.values()),
-                "optimizer_bytes": sum(
-                    t.numel() * t.element_size() for slot in self._engine._update.slots.values() for t in slot.values()
-                ),
+                "optimizer_bytes": self._engine._optimizer.num_bytes,
                 "traffic": [[*key, size] for key, size in self._engine.traffic().items()],
                 "updates": self._updates,
                 "eval_labels": len(self._eval_labels),

@@ -1,0 +1,95 @@
+"""Running the layers of a spec in order, each on the outputs that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+Key = tuple[object, ...]  # an output, or an output after the transitions that some layers ask for
+
+
+@dataclass
+class Node:
+    """One module and where its inputs come from.
+
+    Attributes:
+        name: Of its output.
+        module: The layer, or several in a chain.
+        inputs: Keys of the values that it takes.
+        moves: For each input the transitions that make it from an output, and that output's name; None where the input
+            is an output as it is, or where an earlier node has made it already.
+        dead: Keys that no later node takes.
+    """
+
+    name: str
+    module: nn.Module
+    inputs: tuple[Key, ...]
+    moves: tuple[tuple[Key, nn.Module] | None, ...]
+    dead: tuple[Key, ...] = ()
+
+
+class Program(nn.Module):
+    """The model of one rank.
+
+    Args:
+        nodes: In the order in which they run.
+        source: Name of the samples.
+        final: What is done to the last output.
+        members: The modules that hold parameters and buffers, by the name of their layer.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        source: str,
+        final: nn.Module,
+        members: dict[str, nn.Module],
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([node.module for node in nodes])
+        self.final = final
+        self._members = members
+        self._nodes = _with_deaths(nodes)
+        self._source: Key = (source,)
+
+    @property
+    def parameters_by_name(self) -> dict[str, nn.Parameter]:
+        """Parameters under their canonical names."""
+        return {
+            f"{n}.{own}": tensor for n, module in self._members.items() for own, tensor in module.named_parameters()
+        }
+
+    @property
+    def buffers_by_name(self) -> dict[str, torch.Tensor]:
+        """Buffers under their canonical names; other tensors once the model has moved to another device."""
+        return {f"{n}.{own}": tensor for n, module in self._members.items() for own, tensor in module.named_buffers()}
+
+    def member(self, layer: str) -> nn.Module:
+        """Returns the module of a layer that holds parameters."""
+        return self._members[layer]
+
+    def forward(self, samples: torch.Tensor) -> torch.Tensor:
+        values: dict[Key, torch.Tensor] = {self._source: samples}
+        output = samples
+        for node in self._nodes:
+            for key, made in zip(node.inputs, node.moves, strict=True):
+                if made is not None:
+                    values[key] = made[1](values[made[0]])
+            output = node.module(*(values[key] for key in node.inputs))
+            for key in node.dead:
+                del values[key]
+            values[(node.name,)] = output
+        return self.final(output)
+
+
+def _with_deaths(nodes: Sequence[Node]) -> list[Node]:
+    """Returns the nodes with the values that each is the last to take, which are freed after it."""
+    alive: set[Key] = {(nodes[-1].name,)}
+    for node in reversed(nodes):
+        taken = set(node.inputs) | {made[0] for made in node.moves if made is not None}
+        node.dead = tuple(taken - alive)
+        alive |= taken
+    return list(nodes)

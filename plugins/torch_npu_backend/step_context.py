@@ -1,0 +1,63 @@
+"""What layers need to know of the step that is running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from core.contracts import EngineRequest
+from core.layout import Placement, Replicate, Shard
+
+
+@dataclass
+class StepContext:
+    """Filled by the engine before each pass, read by layers.
+
+    Attributes:
+        epoch: From 0.
+        ids: Samples of the whole batch of this pass, int64 (num_batch_shards, rows) on the device; -1 for padding.
+        counts: Real rows of each part of the batch; they come before its padding.
+    """
+
+    epoch: int = 0
+    ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.int64))
+    counts: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Which part of an activation lies on this rank.
+
+    Attributes:
+        shards: The parts of the batch whose rows are here, in order.
+        feature_part: Which part of the last dim is here, in [0, num_feature_parts).
+        num_feature_parts: Into how many parts the last dim is cut.
+    """
+
+    shards: tuple[int, ...]
+    feature_part: int
+    num_feature_parts: int
+
+
+def whereabouts(request: EngineRequest, placements: tuple[Placement, ...]) -> Whereabouts:
+    """Returns what this rank holds of an activation that lies as `placements` say, one placement an axis."""
+    layout, rank = request.layout, request.rank.rank
+    position = layout.mesh.coordinates(rank)
+    part, num_parts = 0, 1
+    fixed: dict[str, int] = {}
+    for axis, placement in zip(layout.mesh.axes, placements, strict=True):
+        if placement == Shard(-1):
+            part, num_parts = part * axis.size + position[axis.name], num_parts * axis.size
+        elif placement == Shard(0):
+            fixed[axis.name] = position[axis.name]
+        else:
+            assert placement == Replicate(), placement
+    shards = sorted(
+        {
+            layout.batch_shard(other)
+            for other in range(layout.mesh.num_cards)
+            if all(layout.mesh.coordinates(other)[axis] == place for axis, place in fixed.items())
+        }
+    )
+    return Whereabouts(tuple(shards), part, num_parts)

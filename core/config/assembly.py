@@ -25,7 +25,7 @@ from core.contracts import (
 from core.errors import ConfigError, DeviceError
 from core.layout import Flow, Layout, StepSize, build_flow
 from core.plugin_system import Catalogue, Registry
-from core.spec import ModelSpec
+from core.spec import BatchNorm2d, ModelSpec
 
 AUTO_COMMUNICATOR = "auto"
 
@@ -61,6 +61,7 @@ class Assembly:
         options = self.communicator.options
         return StepSize(
             global_batch=self.global_batch,
+            shards=self.step.shards,
             accumulate=self.step.accumulate,
             clips=self.step.clip_norm is not None,
             bucket_mb=options.bucket_mb,
@@ -112,6 +113,8 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
     spec = model.spec(dataset.sample_spec())
     layout = sharder.plan(spec, config.cards)
     flow = build_flow(spec, layout)
+    if config.batch.shards is not None:
+        check_shards(spec, layout, flow, config.batch.shards)
     config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards).device))
     config = replace(config, communicator=_resolve_communicator(backend, config))
     communicator = build_plugged(catalogue, "communicator", config.communicator)
@@ -134,6 +137,7 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
         step=StepSpec(
             optimizer=optimizer,
             precision=config.precision,
+            shards=config.batch.shards,
             accumulate=config.batch.accumulate,
             clip_norm=config.clip_norm,
             label_smoothing=config.label_smoothing,
@@ -146,6 +150,34 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
         global_batch=config.batch.global_size
         or config.batch.per_card * config.batch.accumulate * layout.num_batch_shards,
     )
+
+
+def check_shards(spec: ModelSpec, layout: Layout, flow: Flow, shards: int) -> None:
+    """Checks that a batch can be computed in `shards` parts, summed in one order.
+
+    Raises:
+        ConfigError: The layout moves activations, the cards do not divide the parts, or a batch norm sees but one part.
+    """
+    what = f"'batch.shards={shards}' cannot be had"
+    if any(True for _ in flow.transitions):
+        raise ConfigError(
+            f"{what} with sharder '{layout.sharder}', which moves activations between cards.",
+            allowed="a sharder that only splits the batch",
+            remedy="Use sharder=data_parallel or sharder=zero1, or batch.shards=null.",
+        )
+    if shards % layout.num_batch_shards:
+        raise ConfigError(
+            f"{what}: it does not divide by the cards that split the batch.",
+            received=f"{layout.num_batch_shards} cards",
+            allowed=f"a divisor of {shards}",
+        )
+    alone = [layer.name for layer in spec.layers if isinstance(layer, BatchNorm2d) and not layer.synchronized]
+    if alone:
+        raise ConfigError(
+            f"{what} with batch norms that see one card's rows alone.",
+            received=f"'{alone[0]}'" + (f" and {len(alone) - 1} more" if len(alone) > 1 else ""),
+            remedy="Set model.sync_batch_norm=true.",
+        )
 
 
 def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:

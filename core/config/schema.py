@@ -50,12 +50,15 @@ class BatchConfig:
     per_card: int = 64  # samples for each part of the batch; times the number of parts it is the global batch
     global_size: int | None = None  # samples in the global batch (key: batch.global); overrides per_card
     accumulate: int = 1  # parts in which a card runs its batch, one after the other; per_card counts one part
+    shards: int | None = None  # parts in which the batch is computed on any number of cards, for the same bits on all
     last: LastBatch = LastBatch.keep  # an epoch's last short batch: keep it, padded and weighted, or drop it
 
     def __post_init__(self) -> None:
         require(self.per_card >= 1, "batch.per_card", self.per_card, "at least 1")
         require(self.global_size is None or self.global_size >= 1, "batch.global", self.global_size, "at least 1")
         require(self.accumulate >= 1, "batch.accumulate", self.accumulate, "at least 1")
+        is_power = self.shards is None or (self.shards >= 1 and self.shards.bit_count() == 1)
+        require(is_power, "batch.shards", self.shards, "a power of two, or null")
 
 
 @dataclass(kw_only=True)

@@ -22,12 +22,13 @@ class Window:
     """Consecutive batches of one rank, ready as arrays.
 
     Attributes:
-        samples: (num_steps, local batch, *stored shape), as the data set stores them.
+        samples: (num_steps, local batch, *stored shape), as the data set stores them; its parts in order.
         labels: (num_steps, local batch), int64; `PADDING_LABEL` marks a row that is there only to fill the batch and
             counts for nothing.
         global_counts: (num_steps,), int64: real samples in the global batch of each step, by which its loss is divided.
-        ids: (num_steps, num_batch_shards, local batch), int64: the samples of the whole global batch, `PADDING_ID`
-            where there is none; this rank's are those of its own part. Random choices follow from them.
+        ids: (num_steps, num_parts, rows), int64: the samples of the whole global batch, `PADDING_ID` where there is
+            none. It has one part a card along the batch's axes, or `StepSpec.shards`, of which each card then has
+            several in a row. Random choices follow from them.
         epoch: From 0; of no meaning in evaluation.
     """
 

@@ -67,6 +67,9 @@ class StepSpec:
     Attributes:
         optimizer: The update rule.
         precision: Number formats.
+        shards: The batch is computed in so many parts, a power of two, whatever the number of cards, which divides it;
+            sums over the parts are taken pairwise, in one order: (1 + 2) + (3 + 4). So the weights come out the same
+            to the last bit on 1, 2, ... cards. Batch norms see all parts. None: one part a card, summed as is fastest.
         accumulate: Parts into which a rank's batch is cut; it divides the rows.
         clip_norm: The largest norm that passes unchanged; None for no clipping.
         label_smoothing: Weight of the uniform distribution in the training targets, in [0, 1).
@@ -76,6 +79,7 @@ class StepSpec:
 
     optimizer: Optimizer
     precision: Precision = Precision.fp32
+    shards: int | None = None
     accumulate: int = 1
     clip_norm: float | None = None
     label_smoothing: float = 0.0

@@ -33,7 +33,7 @@ def evaluation_windows(split: ArraySplit, shard: int, num_shards: int, batch: in
             for step in steps
         ]
         counts = [min(together, len(split) - step * together) for step in steps]
-        yield gather_window(split, stack_ids(pieces, batch), shard, counts, epoch=0)
+        yield gather_window(split, stack_ids(pieces, batch), range(shard, shard + 1), counts, epoch=0)
 
 
 def _ids_from(begin: int, count: int, num_samples: int) -> npt.NDArray[np.int64]:

@@ -16,28 +16,28 @@ Span = tuple[int, int, int]  # epoch, first step within it, number of steps
 
 
 class Loader:
-    """Batches of one part of the global batch.
+    """One rank's part of each global batch.
 
     Any position is reached at once: a batch follows from seed, epoch and step alone.
 
     Args:
         split: The training arrays.
         plan: How they are cut.
-        shard: Which part this is.
+        shards: The parts that this rank has, one or several in a row.
         seed: The run's seed.
     """
 
-    def __init__(self, split: ArraySplit, plan: BatchPlan, shard: int, seed: int) -> None:
+    def __init__(self, split: ArraySplit, plan: BatchPlan, shards: range, seed: int) -> None:
         self._split = split
         self._plan = plan
-        self._shard = shard
+        self._shards = shards
         self._seed = seed
         self._order: tuple[int, npt.NDArray[np.int64]] | None = None
 
     @property
     def max_window_steps(self) -> int:
         """The most steps of one window."""
-        return max_window_steps(self._split, self._plan.local_batch)
+        return max_window_steps(self._split, self._plan.local_batch * len(self._shards))
 
     def window(self, epoch: int, first: int, num_steps: int) -> Window:
         """Returns `num_steps` batches of an epoch from step `first` on."""
@@ -46,7 +46,7 @@ class Loader:
         shards = range(self._plan.num_shards)
         pieces = [[order[self._plan.piece(step, shard)] for shard in shards] for step in steps]
         counts = [self._plan.count(step) for step in steps]
-        return gather_window(self._split, stack_ids(pieces, self._plan.local_batch), self._shard, counts, epoch)
+        return gather_window(self._split, stack_ids(pieces, self._plan.local_batch), self._shards, counts, epoch)
 
     def windows(self, spans: Iterator[Span]) -> Generator[Window, None, None]:
         """Yields the windows of `spans`, each prepared by a thread while the one before it is in use.

@@ -34,26 +34,30 @@ def stack_ids(pieces: Sequence[Sequence[npt.NDArray[np.int64]]], rows: int) -> n
 
 
 def gather_window(
-    split: ArraySplit, ids: npt.NDArray[np.int64], shard: int, counts: Sequence[int], epoch: int
+    split: ArraySplit, ids: npt.NDArray[np.int64], shards: range, counts: Sequence[int], epoch: int
 ) -> Window:
-    """Returns the window of one part of the batch.
+    """Returns one rank's window.
 
     Args:
         split: Where the samples lie.
         ids: Of every part, as `stack_ids` returns them; missing rows become zeros with `PADDING_LABEL`.
-        shard: Which part.
+        shards: Which parts it has, one after the other in the rows.
         counts: Real samples of each step's global batch.
         epoch: From 0.
     """
     num_steps, _, rows = ids.shape
-    samples = np.zeros((num_steps, rows, *split.samples.shape[1:]), dtype=split.samples.dtype)
-    labels = np.full((num_steps, rows), PADDING_LABEL, dtype=np.int64)
-    for step, mine in enumerate(ids[:, shard]):
-        real = mine[mine != PADDING_ID]
-        if len(real) == rows:
-            np.take(split.samples, real, axis=0, out=samples[step], mode="clip")
-        else:
-            samples[step, : len(real)] = split.samples[real]
-        labels[step, : len(real)] = split.labels[real]
+    samples = np.zeros((num_steps, len(shards), rows, *split.samples.shape[1:]), dtype=split.samples.dtype)
+    labels = np.full((num_steps, len(shards), rows), PADDING_LABEL, dtype=np.int64)
+    for step in range(num_steps):
+        for place, shard in enumerate(shards):
+            mine = ids[step, shard]
+            real = mine[mine != PADDING_ID]
+            if len(real) == rows:
+                np.take(split.samples, real, axis=0, out=samples[step, place], mode="clip")
+            else:
+                samples[step, place, : len(real)] = split.samples[real]
+            labels[step, place, : len(real)] = split.labels[real]
     release_pages(split.samples)
+    together = (num_steps, len(shards) * rows)
+    samples, labels = samples.reshape(*together, *samples.shape[3:]), labels.reshape(together)
     return Window(samples, labels, np.asarray(counts, dtype=np.int64), ids, epoch)

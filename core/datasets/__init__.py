@@ -14,5 +14,6 @@ def anycard_datasets() -> Sequence[type[Dataset]]:
     from core.datasets.digits import Digits
     from core.datasets.idx import FashionMnist, Idx, Mnist
     from core.datasets.synthetic import Synthetic
+    from core.datasets.synthetic_text import SyntheticText
 
-    return [Digits, Mnist, FashionMnist, Idx, Arrays, Synthetic]
+    return [Digits, Mnist, FashionMnist, Idx, Arrays, Synthetic, SyntheticText]

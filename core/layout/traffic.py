@@ -38,6 +38,7 @@ class StepSize:
 
     Attributes:
         global_batch: Samples in one update.
+        shards: Parts of the batch whose sums are taken in order on any number of cards; None for any order.
         accumulate: Parts in which each rank runs its rows.
         clips: Whether gradients are clipped by their norm, to which every shard adds its own.
         bucket_mb: Gradients travel in buckets of about so many MiB.
@@ -46,6 +47,7 @@ class StepSize:
     """
 
     global_batch: int
+    shards: int | None = None
     accumulate: int = 1
     clips: bool = False
     bucket_mb: float = DEFAULT_BUCKET_MB
@@ -116,12 +118,13 @@ def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Ite
         if not layer.synchronized:
             local += pair
             continue
+        own = pair * (size.shards or layout.num_batch_shards) // layout.num_batch_shards
         for _ in range(size.accumulate):
-            gathered = pair
-            for axis in axes:
-                gathered *= layout.mesh.size(axis)
-                yield Payload(ALL_GATHER, STATISTICS, layout.mesh.size(axis), gathered)
-            yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), pair)
+            yield from _gathering(layout, axes, own, STATISTICS)
+            if size.shards is None:
+                yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), pair)
+            else:
+                yield from _gathering(layout, axes, own, STATISTICS)
     if local:
         yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), local * size.accumulate)
 
@@ -130,11 +133,21 @@ def _gradient_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSi
     for bucket in gradient_buckets(spec, layout, flow, size.bucket_mb):
         cards = _cards(layout, bucket.axes)
         carried = bucket.num_elements * size.gradient_bytes
-        if layout.state_axes:
+        if size.shards is not None:
+            yield from _gathering(layout, bucket.axes, carried, GRADIENTS)
+        elif layout.state_axes:
             yield Payload(REDUCE_SCATTER, GRADIENTS, cards, carried)
-            yield Payload(ALL_GATHER, WEIGHTS, cards, bucket.num_bytes)
         elif bucket.axes:
             yield Payload(ALL_REDUCE, GRADIENTS, cards, carried)
+        if layout.state_axes:
+            yield Payload(ALL_GATHER, WEIGHTS, cards, bucket.num_bytes)
+
+
+def _gathering(layout: Layout, axes: Iterable[str], own: int, purpose: str) -> Iterator[Payload]:
+    """Yields what gathers every card's `own` bytes along `axes`, one axis after the other."""
+    for axis in axes:
+        own *= layout.mesh.size(axis)
+        yield Payload(ALL_GATHER, purpose, layout.mesh.size(axis), own)
 
 
 def _cards(layout: Layout, axes: Iterable[str]) -> int:

@@ -16,7 +16,7 @@ def build_batch_plan(assembly: Assembly, num_samples: int) -> BatchPlan:
         ConfigError: The batch does not divide, or an epoch would have no step.
     """
     batch = assembly.config.batch
-    shards = assembly.layout.num_batch_shards
+    shards = batch.shards or assembly.layout.num_batch_shards
     return BatchPlan(num_samples, assembly.global_batch, shards, batch.last, batch.accumulate)
 
 

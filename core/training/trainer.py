@@ -63,7 +63,9 @@ class Trainer:
         layout = assembly.layout
         split = assembly.dataset.load("train")
         self._plan = build_batch_plan(assembly, len(split))
-        self._loader = Loader(split, self._plan, shard=layout.batch_shard(rank.rank), seed=self._config.seed)
+        parts = self._plan.num_shards // layout.num_batch_shards
+        first = layout.batch_shard(rank.rank) * parts
+        self._loader = Loader(split, self._plan, range(first, first + parts), seed=self._config.seed)
         self._total = self._config.steps or (self._config.epochs or DEFAULT_EPOCHS) * self._plan.steps_per_epoch
         self._store = CheckpointStore(run_dir / "checkpoints", keep=self._config.checkpoint.keep)
         self._adopt(checkpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,7 @@ class BatchNorm2d(nn.Module):
         num_features: Channels.
         eps: Added to the variance.
         axes: The axes to synchronize over, those of more than one card; none for this rank's rows alone.
-        shard: Which part of the batch this rank has.
+        is_ordered: Whether sums over the parts are taken in the parts' order, on any number of cards.
         communicator: Open on the layout's mesh.
         context: Of the step.
     """
@@ -50,7 +51,7 @@ class BatchNorm2d(nn.Module):
         num_features: int,
         eps: float,
         axes: tuple[str, ...],
-        shard: int,
+        is_ordered: bool,
         communicator: Communicator[torch.Tensor],
         context: StepContext,
     ) -> None:
@@ -61,36 +62,51 @@ class BatchNorm2d(nn.Module):
         self.register_buffer("running_var", torch.ones(num_features))
         self.eps = eps
         self.axes = axes
+        self.is_ordered = is_ordered
         self.communicator = communicator
+        self.context = context
         self.observed: list[Statistics] = []
-        self._shard = shard
-        self._context = context
 
     def forward(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not self.training:
-            return F.batch_norm(
-                tensor, self.running_mean, self.running_var, self.weight, self.bias, training=False, eps=self.eps
-            )
-        counts = self._context.counts
-        mine, all_rows = counts[self._shard], sum(counts)
-        if not self.axes and mine == len(tensor):
-            mean, var = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
-            output = F.batch_norm(tensor, mean, var, self.weight, self.bias, True, 1.0, self.eps)
-            self.observed.append(Statistics(mean, var, mine / all_rows))  # momentum 1: they hold this pass's alone
-            return output
-        return _Normalized.apply(tensor, self.weight, self.bias, self)
+        return normalize_together([self], [tensor])[0]
+
+    def evaluate(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Normalises by the running statistics."""
+        return F.batch_norm(
+            tensor, self.running_mean, self.running_var, self.weight, self.bias, training=False, eps=self.eps
+        )
+
+    def normalize_whole(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Normalises by the statistics of this rank's rows, none of which is padding."""
+        mean, var = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+        output = F.batch_norm(tensor, mean, var, self.weight, self.bias, True, 1.0, self.eps)
+        self.observed.append(Statistics(mean, var, self._share))  # momentum 1: they hold this pass's alone
+        return output
 
     def observe(self, mean: torch.Tensor, squares: torch.Tensor, num_elements: int) -> None:
         """Takes the statistics of a pass: mean, sum of squared distances from it, and over how many numbers."""
-        counts = self._context.counts
-        weight = 1.0 if self.axes else counts[self._shard] / sum(counts)
-        self.observed.append(Statistics(mean, squares / max(1, num_elements - 1), weight))
+        self.observed.append(Statistics(mean, squares / max(1, num_elements - 1), self._share))
 
     @property
-    def rows(self) -> tuple[int, list[int]]:
-        """This rank's real rows, and those of the parts that are normalised together."""
-        counts = self._context.counts
-        return counts[self._shard], counts if self.axes else [counts[self._shard]]
+    def _share(self) -> float:
+        mine, everyone = sum(self.context.own_counts), sum(self.context.counts)
+        return 1.0 if self.axes else mine / everyone
+
+    @property
+    def counts(self) -> list[int]:
+        """Real rows of the parts that are normalised together."""
+        return self.context.counts if self.axes else self.context.own_counts
+
+
+def normalize_together(norms: Sequence[BatchNorm2d], tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the outputs of one layer's replicas, each on its part of this rank's rows."""
+    norm = norms[0]
+    if not norm.training:
+        return [norm.evaluate(tensor) for tensor in tensors]
+    if not norm.axes and not norm.is_ordered and norm.context.own_counts == [len(tensors[0])]:
+        return [norm.normalize_whole(tensors[0])]
+    weights, biases = [each.weight for each in norms], [each.bias for each in norms]
+    return list(_Normalized.apply(norm, *tensors, *weights, *biases))
 
 
 class _Normalized(torch.autograd.Function):
@@ -103,47 +119,69 @@ class _Normalized(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, module: BatchNorm2d
-    ) -> torch.Tensor:
-        mine, rows = module.rows
-        area = tensor.shape[2] * tensor.shape[3]
-        real = tensor[:mine].float()
-        own = torch.zeros(1, 2, len(weight), device=tensor.device)
-        if mine:
-            var, mean = torch.var_mean(real, DIMS, correction=0)
-            own[0, 0], own[0, 1] = mean, var * (mine * area)
-        parts = own
-        for axis in module.axes:
-            parts = module.communicator.all_gather(parts, axis, 0)
-        total = max(1, sum(rows)) * area
-        shares = torch.tensor([count * area for count in rows], dtype=torch.float32, device=tensor.device)[:, None]
+    def forward(ctx: Any, norm: BatchNorm2d, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        size = len(arguments) // 3
+        tensors, weights, biases = (arguments[size * i : size * (i + 1)] for i in range(3))
+        rows = norm.context.own_counts
+        area = tensors[0].shape[2] * tensors[0].shape[3]
+        parts = torch.stack([_moments(tensor[:real]) for tensor, real in zip(tensors, rows, strict=True)])
+        for axis in norm.axes:
+            parts = norm.communicator.all_gather(parts, axis, 0)
+        counts = norm.counts
+        total = max(1, sum(counts)) * area
+        shares = torch.tensor([count * area for count in counts], dtype=torch.float32, device=parts.device)[:, None]
         mean = (parts[:, 0] * shares).sum(0) / total
         squares = (parts[:, 1] + shares * (parts[:, 0] - mean) ** 2).sum(0)
-        module.observe(mean, squares, total)
-        inverse = torch.rsqrt(squares / total + module.eps)
-        scale = weight * inverse
-        shift = bias - mean * scale
-        output = (tensor.float() * scale[:, None, None] + shift[:, None, None]).to(tensor.dtype)
-        ctx.module, ctx.mine, ctx.total = module, mine, total
-        ctx.save_for_backward(tensor, weight, mean, inverse)
-        return output
+        norm.observe(mean, squares, total)
+        inverse = torch.rsqrt(squares / total + norm.eps)
+        scale = weights[0] * inverse
+        shift = biases[0] - mean * scale
+        ctx.norm, ctx.rows, ctx.total = norm, rows, total
+        ctx.save_for_backward(weights[0], mean, inverse, *tensors)
+        return tuple((t.float() * scale[:, None, None] + shift[:, None, None]).to(t.dtype) for t in tensors)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None]:
-        tensor, weight, mean, inverse = ctx.saved_tensors
-        mine = ctx.mine
-        real = gradient[:mine].float()
-        normalized = (tensor[:mine].float() - mean[:, None, None]) * inverse[:, None, None]
-        sums = torch.stack([real.sum(DIMS), (real * normalized).sum(DIMS)])
-        bias_gradient, weight_gradient = sums[0].clone(), sums[1].clone()
-        if ctx.module.axes:
-            ctx.module.communicator.all_reduce(sums, ctx.module.axes).wait()
-        sums /= ctx.total
-        input_gradient = torch.zeros_like(gradient)
-        spread = real - sums[0][:, None, None] - normalized * sums[1][:, None, None]
-        input_gradient[:mine] = ((weight * inverse)[:, None, None] * spread).to(gradient.dtype)
-        return input_gradient, weight_gradient, bias_gradient, None
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        weight, mean, inverse, *tensors = ctx.saved_tensors
+        norm: BatchNorm2d = ctx.norm
+        real = [gradient[:count].float() for gradient, count in zip(gradients, ctx.rows, strict=True)]
+        normalized = [
+            (tensor[:count].float() - mean[:, None, None]) * inverse[:, None, None]
+            for tensor, count in zip(tensors, ctx.rows, strict=True)
+        ]
+        own = torch.stack(
+            [torch.stack([g.sum(DIMS), (g * x).sum(DIMS)]) for g, x in zip(real, normalized, strict=True)]
+        )
+        sums = _sum_over_parts(norm, own) / ctx.total
+        inputs = []
+        for gradient, g, x in zip(gradients, real, normalized, strict=True):
+            spread = g - sums[0][:, None, None] - x * sums[1][:, None, None]
+            filled = torch.zeros_like(gradient)
+            filled[: len(g)] = ((weight * inverse)[:, None, None] * spread).to(gradient.dtype)
+            inputs.append(filled)
+        return (None, *inputs, *own[:, 1].unbind(), *own[:, 0].unbind())
+
+
+def _moments(real: torch.Tensor) -> torch.Tensor:
+    """Returns the mean and the sum of squared distances from it of each channel, (2, C); zeros without rows."""
+    channels = real.shape[1]
+    if not len(real):
+        return torch.zeros(2, channels, device=real.device)
+    var, mean = torch.var_mean(real.float(), DIMS, correction=0)
+    return torch.stack([mean, var * (real.numel() // channels)])
+
+
+def _sum_over_parts(norm: BatchNorm2d, own: torch.Tensor) -> torch.Tensor:
+    """Returns the sum of (num_own_parts, 2, C) over all parts; collective where they lie on several cards."""
+    if not norm.axes:
+        return own.sum(0)
+    if norm.is_ordered:
+        for axis in norm.axes:
+            own = norm.communicator.all_gather(own, axis, 0)
+        return own.sum(0)
+    sums = own.sum(0)
+    norm.communicator.all_reduce(sums, norm.axes).wait()
+    return sums
 
 
 class BatchStatistics:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 
 import numpy as np
@@ -24,7 +24,8 @@ from plugins.torch_npu_backend.lowering import as_model_input, batch_norms, buil
 from plugins.torch_npu_backend.norm_clip import NormClip
 from plugins.torch_npu_backend.optimizer_state import OptimizerState
 from plugins.torch_npu_backend.precision import MixedPrecision
-from plugins.torch_npu_backend.step_context import StepContext
+from plugins.torch_npu_backend.program import Program, run_together
+from plugins.torch_npu_backend.step_context import StepContext, parts_per_card
 from plugins.torch_npu_backend.transforms import Transforms
 
 Choices = list[torch.Tensor | None]
@@ -56,7 +57,9 @@ class TorchEngine(Engine):
         self._step = request.step
         self._precision = MixedPrecision(request.step.precision, device)
         buckets = gradient_buckets(spec, layout, request.flow, communicator.options.bucket_mb)
-        self._gradients = Gradients(self._parameters, buckets, communicator)
+        self._gradients = Gradients(
+            self._parameters, buckets, communicator, self._shard, is_ordered=request.step.shards is not None
+        )
         self._optimizer = OptimizerState(
             request.step.optimizer, self._parameters, self._gradients, communicator, self._shard
         )
@@ -67,8 +70,19 @@ class TorchEngine(Engine):
         self._clip = (
             None if clip_norm is None else NormClip(clip_norm, self._parameters, self._gradients, layout, communicator)
         )
+        self._models = [self._model, *self._build_replicas()]
         self._num_updates = 0
         self._traffic: Counter[tuple[str, int]] = Counter()
+
+    def _build_replicas(self) -> Iterator[Program]:
+        """Yields a model for each further part of this rank's rows, with the same weights and its own gradients."""
+        for part in range(1, parts_per_card(self._request)):
+            replica = build_model(self._request, self._context, part).to(self._device)
+            named = replica.parameters_by_name
+            for name, parameter in self._parameters.items():
+                named[name].data = parameter.data
+            self._gradients.add_replica(named)
+            yield replica
 
     @torch.no_grad()
     def load(self, state: TrainingState) -> None:
@@ -99,33 +113,41 @@ class TorchEngine(Engine):
 
     def train(self, window: Window, lr: npt.NDArray[np.float64]) -> WindowResult:
         before = Counter(self._communicator.payload_bytes)
-        self._model.train()
+        for model in self._models:
+            model.train()
         samples, labels, ids = self._to_device(window)
         choices = self._choices(window)
-        losses = torch.zeros(window.num_steps, device=self._device)
+        losses = torch.zeros(window.num_steps, len(self._models), device=self._device)
         correct = torch.zeros(window.num_steps, dtype=torch.int64, device=self._device)
         skipped = 0
-        parts = self._step.accumulate
-        rows = samples.shape[1] // parts
+        rows = window.ids.shape[2] // self._step.accumulate
         self._context.epoch = window.epoch
         for step in range(window.num_steps):
-            self._gradients.zero(parts)
+            self._gradients.zero(self._step.accumulate)
             real = (window.ids[step] != PADDING_ID).sum(-1)
-            for part in range(parts):
-                place = slice(part * rows, (part + 1) * rows)
-                self._context.ids = ids[step, :, place]
-                self._context.counts = np.clip(real - part * rows, 0, rows).tolist()
-                drawn = [None if choice is None else choice[step, place] for choice in choices]
-                targets = labels[step, place]
-                logits = self._run(samples[step, place], drawn)
-                loss = self._loss(logits, targets, self._step.label_smoothing) / float(window.global_counts[step])
-                (loss * self._precision.factor if self._precision.loss_scale else loss).backward()
+            for turn in range(self._step.accumulate):
+                self._tell_layers(ids[step], real, turn * rows, rows)
+                starts = [place * window.ids.shape[2] + turn * rows for place in range(len(self._models))]
+                places = [slice(start, start + rows) for start in starts]
+                batches = [
+                    self._prepare(samples[step, place], [None if one is None else one[step, place] for one in choices])
+                    for place in places
+                ]
+                with self._precision.compute():
+                    outputs = [output.float() for output in run_together(self._models, batches)]
+                targets = [labels[step, place] for place in places]
+                smoothing, count = self._step.label_smoothing, float(window.global_counts[step])
+                found = [self._loss(*pair, smoothing) / count for pair in zip(outputs, targets, strict=True)]
+                torch.autograd.backward([self._precision.scaled(loss) for loss in found])
                 with torch.no_grad():
-                    losses[step] += loss.detach()
-                    correct[step] += (logits.argmax(1) == targets).sum()
-            skipped += not self._update(losses[step], float(lr[step]))
+                    losses[step] += torch.stack(found).detach()
+                    for output, wanted in zip(outputs, targets, strict=True):
+                        correct[step] += (output.argmax(1) == wanted).sum()
+            skipped += not self._update(losses[step].sum(), float(lr[step]))
         self._traffic += self._communicator.payload_bytes - before
-        sums = self._sum_over_batch(np.concatenate([losses.cpu().double().numpy(), correct.cpu().double().numpy()]))
+        sums = self._sum_over_batch(
+            np.concatenate([losses.cpu().double().sum(1).numpy(), correct.cpu().double().numpy()])
+        )
         return WindowResult(sums[: window.num_steps], np.rint(sums[window.num_steps :]).astype(np.int64), skipped)
 
     def evaluate(self, window: Window) -> EvaluationTotals:
@@ -134,7 +156,8 @@ class TorchEngine(Engine):
         totals = torch.zeros(3, dtype=torch.float64)
         with torch.no_grad(), nullcontext() if self._average is None else self._average.in_place():
             for batch, wanted in zip(samples, labels, strict=True):
-                logits = self._run(batch, None)
+                with self._precision.compute():
+                    logits = self._model(self._prepare(batch, None)).float()
                 loss = self._loss(logits, wanted, 0.0)
                 correct = (logits.argmax(1) == wanted).sum()
                 count = (wanted != PADDING_LABEL).sum()
@@ -173,13 +196,18 @@ class TorchEngine(Engine):
             self._average.follow()
         return True
 
-    def _run(self, batch: torch.Tensor, choices: Choices | None) -> torch.Tensor:
-        """Returns the logits of a batch of stored samples, float32."""
-        if self._request.spec.sample.vocabulary is None:
-            batch = as_model_input(self._transforms(batch, choices), self._channels_last)
-        with self._precision.compute():
-            logits: torch.Tensor = self._model(batch)
-        return logits.float()
+    def _tell_layers(self, ids: torch.Tensor, real: npt.NDArray[np.int64], first: int, rows: int) -> None:
+        """Tells the layers which samples the next pass runs: rows first .. first + rows - 1 of each part."""
+        self._context.ids = ids[:, first : first + rows]
+        self._context.counts = np.clip(real - first, 0, rows).tolist()
+        begin = self._shard * len(self._models)
+        self._context.own_counts = self._context.counts[begin : begin + len(self._models)]
+
+    def _prepare(self, batch: torch.Tensor, choices: Choices | None) -> torch.Tensor:
+        """Returns what the model takes for a batch of stored samples."""
+        if self._request.spec.sample.vocabulary is not None:
+            return batch
+        return as_model_input(self._transforms(batch, choices), self._channels_last)
 
     @staticmethod
     def _loss(logits: torch.Tensor, labels: torch.Tensor, label_smoothing: float) -> torch.Tensor:
@@ -196,7 +224,8 @@ class TorchEngine(Engine):
 
     def _choices(self, window: Window) -> Choices:
         """Returns each transform's choices for this rank's rows, (num_steps, rows, ...), None for a fixed one."""
-        ids = window.ids[:, self._shard]
+        begin = self._shard * len(self._models)
+        ids = window.ids[:, begin : begin + len(self._models)].reshape(window.num_steps, -1)
         drawn = draw_choices(self._request.transforms, self._request.seed, window.epoch, ids.ravel())
         return [
             None if choice is None else torch.from_numpy(choice.reshape(*ids.shape, *choice.shape[1:])).to(self._device)

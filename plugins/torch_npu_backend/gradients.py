@@ -24,12 +24,14 @@ class FlatBucket:
         plan: Which gradients, and over which axes they are summed.
         flat: (num_elements,), float32.
         piece: What the update sees of it: all, or this rank's piece of the sum.
+        replicas: `flat`, and those of the model's replicas.
         missing: How many gradients the step's backward passes have still to add.
     """
 
     plan: Bucket
     flat: torch.Tensor
     piece: torch.Tensor
+    replicas: list[torch.Tensor]
     missing: int = 0
     handle: Any = None
     wire: torch.Tensor | None = None
@@ -46,6 +48,8 @@ class Gradients:
         parameters: By canonical name.
         plans: The buckets.
         communicator: Open on the mesh; its options say in which format gradients travel.
+        piece: Which piece of each bucket is this rank's, where they are cut.
+        is_ordered: Whether sums are taken pairwise in the order of the batch's parts, on any number of cards.
     """
 
     def __init__(
@@ -53,22 +57,40 @@ class Gradients:
         parameters: Mapping[str, nn.Parameter],
         plans: Sequence[Bucket],
         communicator: Communicator[torch.Tensor],
+        piece: int,
+        is_ordered: bool,
     ) -> None:
+        self._piece = piece
         self._communicator = communicator
+        self._is_ordered = is_ordered
         self._wire_dtype = WIRE_DTYPES.get(communicator.options.compress)
-        self._overlaps = sum(bool(plan.axes) and plan.num_pieces == 1 for plan in plans) > 1
+        self._overlaps = not is_ordered and sum(bool(plan.axes) and plan.num_pieces == 1 for plan in plans) > 1
         self.buckets = [self._build_bucket(parameters, plan) for plan in plans]
         self._summed = [bucket for bucket in self.buckets if bucket.plan.axes and bucket.plan.num_pieces == 1]
         self._scattered = [bucket for bucket in self.buckets if bucket.plan.num_pieces > 1]
 
+    def add_replica(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        """Takes in a replica of the model, which runs the next part of this rank's rows with gradients of its own."""
+        for bucket in self.buckets:
+            flat = torch.zeros_like(bucket.flat)
+            members = [parameters[name] for name in bucket.plan.names]
+            for member, view in zip(members, views_like(members, flat), strict=True):
+                member.grad = view
+            bucket.replicas.append(flat)
+
     def zero(self, num_passes: int) -> None:
         """Clears all gradients before the step's `num_passes` backward passes."""
         for bucket in self.buckets:
-            bucket.flat.zero_()
+            for flat in bucket.replicas:
+                flat.zero_()
             bucket.missing = len(bucket.plan.names) * num_passes
 
     def reduce(self) -> None:
         """Ends the step's sums; collective. Afterwards every piece is that of the global batch."""
+        if self._is_ordered:
+            for bucket in self.buckets:
+                self._sum_in_order(bucket)
+            return
         if not self._overlaps:
             for bucket in self._summed:
                 self._start(bucket)
@@ -95,13 +117,25 @@ class Gradients:
         members = [parameters[name] for name in plan.names]
         flat = torch.zeros(plan.num_elements, device=members[0].device)
         piece = flat if plan.num_pieces == 1 else flat.new_zeros(plan.num_elements // plan.num_pieces)
-        bucket = FlatBucket(plan, flat, piece)
+        bucket = FlatBucket(plan, flat, piece, [flat])
         for member, view in zip(members, views_like(members, flat), strict=True):
             member.grad = view
         if plan.axes and self._overlaps:
             for member in members:
                 member.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._filled(bucket))
         return bucket
+
+    def _sum_in_order(self, bucket: FlatBucket) -> None:
+        total = sum_pairwise(bucket.replicas)
+        wire = total if self._wire_dtype is None else total.to(self._wire_dtype)
+        parts = wire[None]
+        for axis in bucket.plan.axes:
+            parts = self._communicator.all_gather(parts, axis, 0)
+        summed = sum_pairwise([part.float() for part in parts])
+        if bucket.plan.num_pieces == 1:
+            bucket.flat.copy_(summed)
+        else:
+            bucket.piece.copy_(summed.chunk(bucket.plan.num_pieces)[self._piece])
 
     def _filled(self, bucket: FlatBucket) -> None:
         bucket.missing -= 1
@@ -125,3 +159,11 @@ def views_like(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torc
         views.append(flat.as_strided(tensor.shape, tensor.stride(), offset))
         offset += tensor.numel()
     return views
+
+
+def sum_pairwise(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns the sum of neighbours, then of neighbouring sums: the same whether it is taken at once or by halves."""
+    level = list(tensors)
+    while len(level) > 1:
+        level = [one + other for one, other in zip(level[::2], level[1::2], strict=True)]
+    return level[0]

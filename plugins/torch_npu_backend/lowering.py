@@ -31,6 +31,7 @@ class Site:
     step: LayerStep
     request: EngineRequest
     context: StepContext
+    part: int
 
     def combine(self) -> nn.Sequential:
         """Returns what turns the layer's partial sums into its output."""
@@ -41,8 +42,13 @@ class Site:
         return [self.request.layout.local_shape(parameter) for parameter in self.step.bound.layer.parameters()]
 
 
-def build_model(request: EngineRequest, context: StepContext) -> Program:
+def build_model(request: EngineRequest, context: StepContext, part: int = 0) -> Program:
     """Returns the model of one rank; its parameters have local shapes and are not yet filled.
+
+    Args:
+        request: From what to build.
+        context: Of the step, which its layers will read.
+        part: Which of this rank's parts of the batch it runs.
 
     Raises:
         SpecError: A layer has no lowering; names it.
@@ -50,7 +56,7 @@ def build_model(request: EngineRequest, context: StepContext) -> Program:
     nodes: list[Node] = []
     holders: dict[str, nn.Module] = {}
     made: set[Key] = set()
-    for name, steps, module, members in _lower_all(request, context):
+    for name, steps, module, members in _lower_all(request, context, part):
         keys, moved = [], []
         for source, entry in zip(steps[0].bound.inputs, steps[0].entry, strict=True):
             path = moves(entry, request)
@@ -65,7 +71,7 @@ def build_model(request: EngineRequest, context: StepContext) -> Program:
 
 
 def _lower_all(
-    request: EngineRequest, context: StepContext
+    request: EngineRequest, context: StepContext, part: int
 ) -> Iterator[tuple[str, tuple[LayerStep, ...], nn.Module, dict[str, nn.Module]]]:
     """Yields each module with its output's name, the steps that it stands for and the layers that hold parameters."""
     steps = request.flow.steps
@@ -85,7 +91,7 @@ def _lower_all(
             position += length
         else:
             step = steps[position]
-            module = lower(Site(step, request, context))
+            module = lower(Site(step, request, context, part))
             yield step.bound.layer.name, (step,), module, {step.bound.layer.name: module}
             position += 1
 
@@ -133,12 +139,12 @@ def _conv2d(layer: spec.Conv2d, site: Site) -> nn.Module:
 def _batch_norm(layer: spec.BatchNorm2d, site: Site) -> nn.Module:
     layout = site.request.layout
     axes = tuple(axis for axis in layout.batch_axes if layout.mesh.size(axis) > 1) if layer.synchronized else ()
-    shard = layout.batch_shard(site.request.rank.rank)
-    return BatchNorm2d(layer.num_features, layer.eps, axes, shard, site.request.communicator, site.context)
+    is_ordered = site.request.step.shards is not None
+    return BatchNorm2d(layer.num_features, layer.eps, axes, is_ordered, site.request.communicator, site.context)
 
 
 def _dropout(layer: spec.Dropout, site: Site) -> nn.Module:
-    place = whereabouts(site.request, site.step.placements)
+    place = whereabouts(site.request, site.step.placements, site.part)
     shape = site.step.bound.output_shape
     return layer_dropout(site.request.seed, layer.name, layer.probability, shape, place, site.context)
 
@@ -150,7 +156,7 @@ def _embedding(layer: spec.Embedding, site: Site) -> nn.Module:
 
 
 def _attention(layer: spec.Attention, site: Site) -> nn.Module:
-    place = whereabouts(site.request, site.step.placements)
+    place = whereabouts(site.request, site.step.placements, site.part)
     length = site.step.bound.output_shape[0]
     shape = (layer.num_heads, length, length)
     key = dropout_key(site.request.seed, layer.name)

@@ -35,10 +35,9 @@ class MixedPrecision:
         if self.loss_scale is not None:
             self.loss_scale = loss_scale or LossScale()
 
-    @property
-    def factor(self) -> float:
-        """What the loss is multiplied by."""
-        return 1.0 if self.loss_scale is None else self.loss_scale.scale
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        """Returns what the backward pass starts from."""
+        return loss if self.loss_scale is None else loss * self.loss_scale.scale
 
     def stepped(self, is_finite: bool) -> None:
         """Moves the loss scale after a step."""

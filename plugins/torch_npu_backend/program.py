@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from plugins.torch_npu_backend.batch_norm import BatchNorm2d, normalize_together
+
 Key = tuple[object, ...]  # an output, or an output after the transitions that some layers ask for
 
 
@@ -51,38 +53,57 @@ class Program(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([node.module for node in nodes])
         self.final = final
+        self.nodes = _with_deaths(nodes)
+        self.source: Key = (source,)
         self._members = members
-        self._nodes = _with_deaths(nodes)
-        self._source: Key = (source,)
 
     @property
     def parameters_by_name(self) -> dict[str, nn.Parameter]:
         """Parameters under their canonical names."""
-        return {
-            f"{n}.{own}": tensor for n, module in self._members.items() for own, tensor in module.named_parameters()
-        }
+        return {f"{name}.{own}": t for name, module in self._members.items() for own, t in module.named_parameters()}
 
     @property
     def buffers_by_name(self) -> dict[str, torch.Tensor]:
         """Buffers under their canonical names; other tensors once the model has moved to another device."""
-        return {f"{n}.{own}": tensor for n, module in self._members.items() for own, tensor in module.named_buffers()}
+        return {f"{name}.{own}": t for name, module in self._members.items() for own, t in module.named_buffers()}
 
     def member(self, layer: str) -> nn.Module:
         """Returns the module of a layer that holds parameters."""
         return self._members[layer]
 
     def forward(self, samples: torch.Tensor) -> torch.Tensor:
-        values: dict[Key, torch.Tensor] = {self._source: samples}
-        output = samples
-        for node in self._nodes:
-            for key, made in zip(node.inputs, node.moves, strict=True):
-                if made is not None:
-                    values[key] = made[1](values[made[0]])
-            output = node.module(*(values[key] for key in node.inputs))
+        return run_together([self], [samples])[0]
+
+
+def run_together(programs: Sequence[Program], samples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Runs replicas of a model layer by layer, each on its own samples; batch norms see the samples of all.
+
+    Returns:
+        Each replica's output.
+    """
+    values: list[dict[Key, torch.Tensor]] = [
+        {program.source: own} for program, own in zip(programs, samples, strict=True)
+    ]
+    outputs = list(samples)
+    for nodes in zip(*(program.nodes for program in programs), strict=True):
+        arguments = [_arguments(node, held) for node, held in zip(nodes, values, strict=True)]
+        if isinstance(nodes[0].module, BatchNorm2d):
+            outputs = normalize_together([node.module for node in nodes], [own[0] for own in arguments])
+        else:
+            outputs = [node.module(*own) for node, own in zip(nodes, arguments, strict=True)]
+        for node, held, output in zip(nodes, values, outputs, strict=True):
             for key in node.dead:
-                del values[key]
-            values[(node.name,)] = output
-        return self.final(output)
+                del held[key]
+            held[(node.name,)] = output
+    return [program.final(output) for program, output in zip(programs, outputs, strict=True)]
+
+
+def _arguments(node: Node, held: dict[Key, torch.Tensor]) -> list[torch.Tensor]:
+    """Returns a node's inputs, with those that move moved."""
+    for key, made in zip(node.inputs, node.moves, strict=True):
+        if made is not None:
+            held[key] = made[1](held[made[0]])
+    return [held[key] for key in node.inputs]
 
 
 def _with_deaths(nodes: Sequence[Node]) -> list[Node]:

@@ -34,7 +34,10 @@ def test_the_parts_of_a_batch_are_disjoint_and_make_the_same_batch(count, shards
     split = split_of(count)
     plan = BatchPlan(count, rows * shards, shards, LastBatch.keep)
     order = epoch_order(5, epoch, count)
-    parts = [Loader(split, plan, shard, seed=5).window(epoch, 0, plan.steps_per_epoch) for shard in range(shards)]
+    parts = [
+        Loader(split, plan, range(shard, shard + 1), seed=5).window(epoch, 0, plan.steps_per_epoch)
+        for shard in range(shards)
+    ]
     for step in range(plan.steps_per_epoch):
         seen = [number for part in parts for number in ids_of(part, step)]
         expected = order[step * rows * shards : (step + 1) * rows * shards]
@@ -66,13 +69,13 @@ def test_an_epoch_has_its_own_order_and_a_seed_too() -> None:
 
 def test_any_position_is_reached_at_once() -> None:
     plan = BatchPlan(100, 8, 1, LastBatch.keep)
-    whole = Loader(split_of(100), plan, 0, seed=1).window(2, 0, 13)
-    late = Loader(split_of(100), plan, 0, seed=1).window(2, 9, 2)
+    whole = Loader(split_of(100), plan, range(1), seed=1).window(2, 0, 13)
+    late = Loader(split_of(100), plan, range(1), seed=1).window(2, 9, 2)
     assert np.array_equal(late.samples, whole.samples[9:11])
 
 
 def test_labels_lie_beside_their_samples() -> None:
-    window = Loader(split_of(50), BatchPlan(50, 8, 1, LastBatch.drop), 0, seed=1).window(0, 0, 6)
+    window = Loader(split_of(50), BatchPlan(50, 8, 1, LastBatch.drop), range(1), seed=1).window(0, 0, 6)
     assert np.array_equal(window.labels, window.samples[..., 0].astype(int) % 7)
     assert window.labels.dtype == np.int64
 
@@ -91,7 +94,7 @@ def test_what_does_not_divide_or_fill_is_told() -> None:
 
 def test_the_next_window_is_prepared_ahead_on_a_thread_that_ends() -> None:
     plan = BatchPlan(100, 10, 1, LastBatch.keep)
-    loader = Loader(split_of(100), plan, 0, seed=1)
+    loader = Loader(split_of(100), plan, range(1), seed=1)
     asked: list[int] = []
 
     def spans():
@@ -112,7 +115,7 @@ def test_the_next_window_is_prepared_ahead_on_a_thread_that_ends() -> None:
 
 def test_an_error_on_the_thread_is_raised_where_the_window_is_used() -> None:
     split = ArraySplit(np.zeros((5, 2), dtype=np.float32), np.zeros(5, dtype=np.int64))
-    loader = Loader(split, BatchPlan(100, 10, 1, LastBatch.keep), 0, seed=1)
+    loader = Loader(split, BatchPlan(100, 10, 1, LastBatch.keep), range(1), seed=1)
     with pytest.raises(IndexError):
         list(loader.windows(iter([(0, 0, 5)])))
 
@@ -125,7 +128,7 @@ def test_a_mapped_file_does_not_stay_resident(tmp_path: Path) -> None:
     assert _mapping_of(samples) is not None
     split = ArraySplit(samples, np.zeros(count, dtype=np.uint8))
     plan = BatchPlan(count, 64, 1, LastBatch.drop)
-    loader = Loader(split, plan, 0, seed=0)
+    loader = Loader(split, plan, range(1), seed=0)
     before = resident_file_mb()
     for first in range(0, plan.steps_per_epoch - 40, 40):
         loader.window(0, first, 40)
@@ -138,3 +141,16 @@ def resident_file_mb() -> float:
         if line.startswith("RssFile:"):
             return int(line.split()[1]) / 1024
     raise AssertionError("no RssFile in /proc/self/status")
+
+
+def test_a_rank_with_several_parts_has_their_rows_in_order() -> None:
+    split, plan = split_of(50), BatchPlan(50, 16, 4, LastBatch.keep)
+    whole = Loader(split, plan, range(4), seed=3).window(1, 0, 4)
+    halves = [Loader(split, plan, range(first, first + 2), seed=3).window(1, 0, 4) for first in (0, 2)]
+    assert whole.samples.shape == (4, 16, 3)
+    assert np.array_equal(whole.samples, np.concatenate([half.samples for half in halves], axis=1))
+    assert np.array_equal(whole.labels, np.concatenate([half.labels for half in halves], axis=1))
+    assert all(np.array_equal(whole.ids, half.ids) for half in halves)
+    real = whole.ids.reshape(4, 16) >= 0
+    assert np.array_equal(whole.samples[..., 0][real], whole.ids.reshape(4, 16)[real]), "each row is its id's sample"
+    assert np.array_equal(real, whole.labels != PADDING_LABEL)

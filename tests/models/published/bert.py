@@ -50,7 +50,7 @@ class Bert(nn.Module):
         x = e.LayerNorm(x)
         hidden = (ids == 0)[:, None, None, :]
         for block in self.bert.encoder.layer:
-            own = getattr(block.attention, "self")
+            own = block.attention.self
             q, k, v = (
                 part(x).view(*x.shape[:2], self.heads, -1).transpose(1, 2) for part in (own.query, own.key, own.value)
             )

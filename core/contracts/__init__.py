@@ -4,7 +4,7 @@ from core.contracts.backend import Backend, DeviceProbe, EngineRequest, LaunchCo
 from core.contracts.communicator import Communicator
 from core.contracts.dataset import ArraySplit, Dataset
 from core.contracts.engine import Engine, EvaluationTotals, TrainingState, Window, WindowResult
-from core.contracts.model import Model
+from core.contracts.model import Model, ModelOptions
 from core.contracts.optimizer import SGD, Adam, AdamW, Optimizer
 from core.contracts.options import NoOptions, Plugged
 from core.contracts.sharder import Sharder
@@ -27,6 +27,7 @@ __all__ = [
     "LaunchJob",
     "LossScale",
     "Model",
+    "ModelOptions",
     "NoOptions",
     "Normalize",
     "Optimizer",

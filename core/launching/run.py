@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint import CheckpointStore, find_checkpoint, load_checkpoint
+from core.checkpoint import CheckpointStore, find_checkpoint, find_weights, load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
 from core.config.schema import Device, RunConfig
@@ -85,10 +85,12 @@ def check_run(assembly: Assembly) -> dict[str, Any]:
         What fixes the order of samples.
 
     Raises:
+        CheckpointError: Published weights are missing or do not fit.
         DataError: The data is missing, damaged or mislabelled.
         ConfigError: A key would be without effect.
     """
     config = assembly.config
+    find_weights(assembly.model, assembly.spec)
     if config.objective not in OBJECTIVES:
         raise ConfigError("'objective' names no number of the summary.", received=config.objective, allowed=OBJECTIVES)
     splits = ("train", "eval") if config.eval.every_epochs else ("train",)
@@ -132,7 +134,11 @@ def notices(assembly: Assembly, wanted: Device) -> list[str]:
     """
     config = assembly.config
     cores = os.cpu_count() or 1
-    found = []
+    found = list(assembly.layout.notes)
+    weights = find_weights(assembly.model, assembly.spec)
+    if weights is not None:
+        fresh = f"; {', '.join(weights.fresh)} start anew" if weights.fresh else ""
+        found.append(f"weights from {weights.path}{fresh}")
     if wanted is Device.auto:
         backend = assembly.backend
         better = backend.devices[: backend.devices.index(config.device.value)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from core.contracts import Model
+from core.contracts import Model, ModelOptions
 from core.errors import ConfigError, SpecError
 from core.spec import (
     GELU,
@@ -30,6 +30,7 @@ from core.spec import (
 INITIAL = Normal(0.02)
 EPS = 1e-12
 NUM_POSITIONS, NUM_SEGMENTS = 512, 2
+LAYER_NORM_NAMES = {"gamma": "weight", "beta": "bias"}
 
 
 class Size(Enum):
@@ -43,7 +44,7 @@ SIZES = {Size.tiny: (2, 128, 2), Size.base: (12, 768, 12)}
 
 
 @dataclass(kw_only=True)
-class BertOptions:
+class BertOptions(ModelOptions):
     """The options of model=bert."""
 
     size: Size = Size.tiny
@@ -52,6 +53,7 @@ class BertOptions:
     vocabulary: int | None = None  # rows of the token table; null: as many as the data has token ids
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.dropout < 1:
             raise ConfigError("'model.dropout' is out of range.", received=self.dropout, allowed="a number in [0, 1)")
         features = SIZES[self.size][1]
@@ -68,6 +70,7 @@ class Bert(Model):
 
     name = "bert"
     Options = BertOptions
+    foreign_heads = ("cls.",)  # of pre-training
 
     def spec(self, sample: SampleSpec) -> ModelSpec:
         if sample.vocabulary is None or len(sample.shape) != 1 or sample.shape[0] > NUM_POSITIONS:
@@ -85,6 +88,14 @@ class Bert(Model):
                 allowed=f"at least {sample.vocabulary}",
             )
         return ModelSpec(self.name, sample, tuple(self._layers(sample, rows)), head="classifier")
+
+    def canonical_name(self, published: str) -> str | None:
+        """Returns the name with the prefix and the layer norm's newer names, which not all publications have."""
+        name = f"bert.{published}" if published.startswith(("embeddings.", "encoder.", "pooler.")) else published
+        if name.endswith("embeddings.position_ids"):
+            return None
+        stem, _, last = name.rpartition(".")
+        return f"{stem}.{LAYER_NORM_NAMES.get(last, last)}"
 
     def _layers(self, sample: SampleSpec, rows: int) -> Iterator[Layer]:
         num_layers, features, heads = SIZES[self.options.size]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.contracts import Model
+from core.contracts import Model, ModelOptions
 from core.errors import ConfigError, SpecError
 from core.spec import (
     Add,
@@ -28,13 +28,14 @@ FIRST_CHANNELS, LAST_CHANNELS = 32, 1280
 
 
 @dataclass(kw_only=True)
-class MobileNetV2Options:
+class MobileNetV2Options(ModelOptions):
     """The options of model=mobilenet_v2."""
 
     sync_batch_norm: bool = True  # statistics over all cards' rows; false: each card's own, faster, another curve
     dropout: float = 0.2  # before the classifier
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.dropout < 1:
             raise ConfigError("'model.dropout' is out of range.", received=self.dropout, allowed="a number in [0, 1)")
 
@@ -57,6 +58,9 @@ class MobileNetV2(Model):
                 remedy="Choose another data set.",
             )
         return ModelSpec(self.name, sample, tuple(self._layers(sample)), head="classifier.1")
+
+    def canonical_name(self, published: str) -> str | None:
+        return None if published.endswith(".num_batches_tracked") else published
 
     def _layers(self, sample: SampleSpec) -> Iterator[Layer]:
         yield from self._unit("features.0", sample.shape[0], FIRST_CHANNELS, 3, 2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from core.contracts import Model
+from core.contracts import Model, ModelOptions
 from core.errors import ConfigError, SpecError
 from core.spec import (
     Add,
@@ -39,7 +39,7 @@ class Stem(Enum):
 
 
 @dataclass(kw_only=True)
-class ResNetOptions:
+class ResNetOptions(ModelOptions):
     """The options of model=resnet18 and model=resnet50."""
 
     stem: Stem = Stem.auto
@@ -47,6 +47,7 @@ class ResNetOptions:
     dropout: float = 0.0  # before the classifier
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.dropout < 1:
             raise ConfigError("'model.dropout' is out of range.", received=self.dropout, allowed="a number in [0, 1)")
 
@@ -71,6 +72,9 @@ class ResNet(Model):
                 remedy="Set data.resize, or choose another data set.",
             )
         return ModelSpec(self.name, sample, tuple(self._layers(sample)), head="fc")
+
+    def canonical_name(self, published: str) -> str | None:
+        return None if published.endswith(".num_batches_tracked") else published
 
     def _layers(self, sample: SampleSpec) -> Iterator[Layer]:
         yield from self._stem(sample)

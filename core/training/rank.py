@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from core.checkpoint import load_checkpoint
+from core.checkpoint import find_weights, load_checkpoint
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import config_digest, load_frozen
 from core.contracts import EngineRequest, RankInfo, TrainingState
@@ -71,7 +71,8 @@ def _train(assembly: Assembly, rank: RankInfo, run_dir: Path, writer: events.Eve
     )
     checkpoint = None if config.resume == "never" else load_checkpoint(Path(config.resume))
     if checkpoint is None:
-        engine.load(TrainingState.initial(assembly.spec, config.seed))
+        weights = find_weights(assembly.model, assembly.spec)
+        engine.load((weights.load if weights else TrainingState.initial)(assembly.spec, config.seed))
     else:
         engine.load(checkpoint.state)
     trainer = Trainer(assembly, engine, rank, run_dir, writer, checkpoint)

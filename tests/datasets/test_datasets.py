@@ -17,6 +17,7 @@ from core.datasets.idx import FashionMnist, Idx, IdxOptions, Mnist, MnistOptions
 from core.datasets.synthetic import Synthetic, SyntheticOptions
 from core.errors import ConfigError, DataError
 from core.plugin_system import load_catalogue
+from tests.datasets.made_files import write_cifar10_binary, write_cifar100_binary
 
 
 def test_digits_are_the_1797_of_uci() -> None:
@@ -138,6 +139,8 @@ def test_every_data_set_says_what_it_loads(name: str, tmp_path: Path) -> None:
     for split in ("train", "eval"):
         np.save(tmp_path / f"{split}_samples.npy", np.zeros((30, 4, 5), dtype=np.uint8))
         np.save(tmp_path / f"{split}_labels.npy", np.arange(30) % 10)
+    write_cifar10_binary(tmp_path)
+    write_cifar100_binary(tmp_path)
     cls = load_catalogue().get("data", name)
     options = cls.Options()
     if hasattr(options, "root"):

@@ -13,7 +13,8 @@ def anycard_datasets() -> Sequence[type[Dataset]]:
     from core.datasets.arrays import Arrays
     from core.datasets.cifar import Cifar10, Cifar100
     from core.datasets.digits import Digits
+    from core.datasets.digits_million import DigitsMillion
     from core.datasets.idx import FashionMnist, Idx, Mnist
     from core.datasets.synthetic import Synthetic
 
-    return [Digits, Mnist, FashionMnist, Cifar10, Cifar100, Idx, Arrays, Synthetic]
+    return [Digits, DigitsMillion, Mnist, FashionMnist, Cifar10, Cifar100, Idx, Arrays, Synthetic]

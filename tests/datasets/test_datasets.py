@@ -145,6 +145,8 @@ def test_every_data_set_says_what_it_loads(name: str, tmp_path: Path) -> None:
     options = cls.Options()
     if hasattr(options, "root"):
         options.root = str(tmp_path)
+    if name == "digits_million":
+        options.samples = 30
     assert check_dataset(cls(options), ("train", "eval"))["train"] > 0
 
 

@@ -37,7 +37,7 @@ def nothing_is_left_behind() -> Iterator[None]:
 
 
 def _is_tolerated(process: psutil.Process) -> bool:
-    """Returns whether a child is no leak: it has ended, or it is the one that multiprocessing keeps until our own end."""
+    """Returns whether a child is no leak: it has ended, or multiprocessing keeps it until our own end."""
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return True

@@ -15,6 +15,7 @@ def anycard_datasets() -> Sequence[type[Dataset]]:
     from core.datasets.digits import Digits
     from core.datasets.digits_million import DigitsMillion
     from core.datasets.idx import FashionMnist, Idx, Mnist
+    from core.datasets.image_folder import ImageFolder
     from core.datasets.synthetic import Synthetic
 
-    return [Digits, DigitsMillion, Mnist, FashionMnist, Cifar10, Cifar100, Idx, Arrays, Synthetic]
+    return [Digits, DigitsMillion, Mnist, FashionMnist, Cifar10, Cifar100, Idx, ImageFolder, Arrays, Synthetic]

@@ -77,3 +77,16 @@ def write_cifar100_python(folder: Path, count: int = 20) -> None:
     for number, name in enumerate(("train", "test")):
         labels = {"fine_labels": [n * 5 % 100 for n in range(count)], "coarse_labels": [n % 20 for n in range(count)]}
         (folder / name).write_bytes(python2_batch(cifar_rows(count, number), labels))
+
+
+def write_images(root: Path) -> None:
+    """Writes two classes of plain images of 9x12: image n of class k has the brightness 100 k + 10 n."""
+    from PIL import Image
+
+    for split, count in (("train", 5), ("val", 2)):
+        for label, name in enumerate(("cat", "dog")):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for number in range(count):
+                pixels = np.full((9, 12, 3), 100 * label + 10 * number, dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number}.png")

@@ -17,5 +17,6 @@ def anycard_datasets() -> Sequence[type[Dataset]]:
     from core.datasets.idx import FashionMnist, Idx, Mnist
     from core.datasets.image_folder import ImageFolder
     from core.datasets.synthetic import Synthetic
+    from core.datasets.text import Text
 
-    return [Digits, DigitsMillion, Mnist, FashionMnist, Cifar10, Cifar100, Idx, ImageFolder, Arrays, Synthetic]
+    return [Digits, DigitsMillion, Mnist, FashionMnist, Cifar10, Cifar100, Idx, ImageFolder, Arrays, Text, Synthetic]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 from pathlib import Path
@@ -90,3 +91,17 @@ def write_images(root: Path) -> None:
             for number in range(count):
                 pixels = np.full((9, 12, 3), 100 * label + 10 * number, dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"{number}.png")
+
+
+def made_texts(count: int) -> list[str]:
+    """Returns texts in which many words are equally frequent."""
+    words = [f"{a}{b}{c}" for a in "abcdefgh" for b in "klmno" for c in ("ing", "ed", "s", "er")]
+    return [" ".join(words[(text * 7 + word) % len(words)] for word in range(text % 20 + 1)) for text in range(count)]
+
+
+def write_texts(root: Path) -> None:
+    """Writes 40 training texts and 10 for evaluation, in turn bad and good."""
+    root.mkdir(parents=True, exist_ok=True)
+    for name, count in (("train", 40), ("eval", 10)):
+        entries = [{"text": text, "label": ("bad", "good")[n % 2]} for n, text in enumerate(made_texts(count))]
+        (root / f"{name}.jsonl").write_text("\n".join(json.dumps(entry) for entry in entries))

@@ -17,7 +17,7 @@ from core.datasets.idx import FashionMnist, Idx, IdxOptions, Mnist, MnistOptions
 from core.datasets.synthetic import Synthetic, SyntheticOptions
 from core.errors import ConfigError, DataError
 from core.plugin_system import load_catalogue
-from tests.datasets.made_files import write_cifar10_binary, write_cifar100_binary, write_images
+from tests.datasets.made_files import write_cifar10_binary, write_cifar100_binary, write_images, write_texts
 
 
 def test_digits_are_the_1797_of_uci() -> None:
@@ -142,14 +142,17 @@ def test_every_data_set_says_what_it_loads(name: str, tmp_path: Path) -> None:
     write_cifar10_binary(tmp_path)
     write_cifar100_binary(tmp_path)
     write_images(tmp_path)
+    write_texts(tmp_path)
     cls = load_catalogue().get("data", name)
     options = cls.Options()
     if hasattr(options, "root"):
         options.root = str(tmp_path)
     if name == "digits_million":
         options.samples = 30
+    if hasattr(options, "cache"):
+        options.cache = str(tmp_path / "cache")
     if name == "image_folder":
-        options.resize, options.cache, options.workers = [6, 6], str(tmp_path / "cache"), 1
+        options.resize, options.workers = [6, 6], 1
     assert check_dataset(cls(options), ("train", "eval"))["train"] > 0
 
 

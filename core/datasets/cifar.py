@@ -6,6 +6,7 @@ those of the training images' bytes as Zagoruyko and Komodakis give them with "W
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -13,11 +14,14 @@ from typing import ClassVar
 
 from core.contracts import ArraySplit, Dataset, Transform
 from core.datasets.cifar_files import IMAGE, read_binary, read_python
-from core.datasets.options import ImageOptions
+from core.datasets.download import Published, PublishedOptions, fetch
 from core.errors import DataError
 from core.spec import SampleSpec
 
+URL = "https://www.cs.toronto.edu/~kriz/"
+
 Files = dict[str, tuple[str, ...]]
+Reader = Callable[[Sequence[Path], Mapping[str, int], str], ArraySplit]
 
 
 class CifarLabels(Enum):
@@ -28,10 +32,8 @@ class CifarLabels(Enum):
 
 
 @dataclass(kw_only=True)
-class CifarOptions(ImageOptions):
-    """The options of data=cifar10."""
-
-    root: str | None = None  # folder of the files, binary or Python version, or its parent
+class CifarOptions(PublishedOptions):
+    """The options of data=cifar10; root is the folder of the files, binary or Python version, or its parent."""
 
 
 @dataclass(kw_only=True)
@@ -62,6 +64,9 @@ class Cifar10(Dataset):
         "train": tuple(f"data_batch_{number}" for number in range(1, 6)),
         "eval": ("test_batch",),
     }
+    published: ClassVar[Published] = Published(
+        URL, {"cifar-10-binary.tar.gz": "sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}
+    )
     kinds: ClassVar[dict[str, int]] = {"labels": 10}  # of label, in the order of a binary record, with their classes
 
     def sample_spec(self) -> SampleSpec:
@@ -73,8 +78,17 @@ class Cifar10(Dataset):
     def load(self, split: str) -> ArraySplit:
         if self.options.root is None:
             raise DataError(f"data={self.name} needs a folder.", remedy="Set data.root to the folder of its files.")
+        paths, read = self._find(split) or self._fetched(split)
+        return self.options.limited(read(paths, self.kinds, self._kind()))  # type: ignore[no-any-return]
+
+    def _find(self, split: str) -> tuple[list[Path], Reader] | None:
+        """Returns a split's files and what reads them, None if there are none.
+
+        Raises:
+            DataError: Some of the files are there.
+        """
         root = Path(self.options.root).expanduser()
-        versions = (
+        versions: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
             (self.binary_folder, self.binary_files[split], read_binary),
             (self.python_folder, self.python_files[split], read_python),
         )
@@ -83,13 +97,22 @@ class Cifar10(Dataset):
                 paths = [folder / name for name in names]
                 if any(path.is_file() for path in paths):
                     self._check_all(paths)
-                    return self.options.limited(read(paths, self.kinds, self._kind()))  # type: ignore[no-any-return]
-        raise DataError(
-            f"Files of data={self.name} are missing in {root}.",
-            received=f"neither {', '.join(versions[0][1])} nor {', '.join(versions[1][1])}",
-            allowed=f"there, in {self.binary_folder} or in {self.python_folder}",
-            remedy="Set data.root to their folder or its parent.",
-        )
+                    return paths, read
+        return None
+
+    def _fetched(self, split: str) -> tuple[list[Path], Reader]:
+        """Fetches the files if that is asked for, and returns what `_find` does."""
+        if self.options.download:
+            fetch(self.name, self.options, self.published, lambda: self._find(split) is not None)
+        found = self._find(split)
+        if found is None:
+            raise DataError(
+                f"Files of data={self.name} are missing in {Path(self.options.root).expanduser()}.",
+                received=f"neither {', '.join(self.binary_files[split])} nor {', '.join(self.python_files[split])}",
+                allowed=f"there, in {self.binary_folder} or in {self.python_folder}",
+                remedy="Set data.root to their folder or its parent, or data.download=true to fetch them there.",
+            )
+        return found
 
     def _kind(self) -> str:
         return "labels"
@@ -116,6 +139,9 @@ class Cifar100(Cifar10):
     binary_files: ClassVar[Files] = {"train": ("train.bin",), "eval": ("test.bin",)}
     python_folder = "cifar-100-python"
     python_files: ClassVar[Files] = {"train": ("train",), "eval": ("test",)}
+    published = Published(
+        URL, {"cifar-100-binary.tar.gz": "sha256:58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"}
+    )
     kinds: ClassVar[dict[str, int]] = {"coarse_labels": 20, "fine_labels": 100}
 
     def _kind(self) -> str:

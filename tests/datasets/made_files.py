@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import struct
@@ -105,3 +106,14 @@ def write_texts(root: Path) -> None:
     for name, count in (("train", 40), ("eval", 10)):
         entries = [{"text": text, "label": ("bad", "good")[n % 2]} for n, text in enumerate(made_texts(count))]
         (root / f"{name}.jsonl").write_text("\n".join(json.dumps(entry) for entry in entries))
+
+
+def write_idx_pair(folder: Path, part: str, count: int, packed: bool) -> np.ndarray:
+    """Writes images and labels 0, 1, ... as IDX files, gzipped if `packed`; returns the images."""
+    images = np.random.default_rng(count).integers(0, 256, (count, 4, 5), dtype=np.uint8)
+    image_bytes = struct.pack(">4I", 0x803, *images.shape) + images.tobytes()
+    label_bytes = struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count))
+    for name, content in ((f"{part}-images-idx3-ubyte", image_bytes), (f"{part}-labels-idx1-ubyte", label_bytes)):
+        path = folder / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    return images

@@ -46,13 +46,15 @@ def gather_window(
         epoch: From 0.
     """
     num_steps, _, rows = ids.shape
+    # np.take would copy the whole array first where its rows do not lie one after the other.
+    can_take = split.samples.flags.c_contiguous
     samples = np.zeros((num_steps, len(shards), rows, *split.samples.shape[1:]), dtype=split.samples.dtype)
     labels = np.full((num_steps, len(shards), rows), PADDING_LABEL, dtype=np.int64)
     for step in range(num_steps):
         for place, shard in enumerate(shards):
             mine = ids[step, shard]
             real = mine[mine != PADDING_ID]
-            if len(real) == rows:
+            if can_take and len(real) == rows:
                 np.take(split.samples, real, axis=0, out=samples[step, place], mode="clip")
             else:
                 samples[step, place, : len(real)] = split.samples[real]

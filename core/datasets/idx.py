@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy.typing as npt
 
 from core.contracts import ArraySplit, Dataset, Transform
+from core.datasets.download import Published, PublishedOptions, fetch
 from core.datasets.idx_file import read_idx
 from core.datasets.options import ImageOptions
 from core.errors import ConfigError, DataError
@@ -16,16 +17,15 @@ from core.spec import SampleSpec
 
 
 @dataclass(kw_only=True)
-class MnistOptions(ImageOptions):
-    """The options of data=mnist and data=fashion_mnist."""
-
-    root: str | None = None  # folder of the four files; null: where the system's package puts them
+class MnistOptions(PublishedOptions):
+    """The options of data=mnist and data=fashion_mnist; root null: where the system's package puts the four files."""
 
 
 @dataclass(kw_only=True)
-class IdxOptions(MnistOptions):
+class IdxOptions(ImageOptions):
     """The options of data=idx."""
 
+    root: str | None = None  # folder of the files
     train_images: str = "train-images-idx3-ubyte"  # a file below root, as it is or with .gz
     train_labels: str = "train-labels-idx1-ubyte"
     eval_images: str = "t10k-images-idx3-ubyte"
@@ -49,6 +49,7 @@ class Idx(Dataset):
     Options: ClassVar[type] = IdxOptions
     default_root: ClassVar[str | None] = None
     package: ClassVar[str | None] = None  # Debian's package that brings the files
+    published: ClassVar[Published | None] = None
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -91,11 +92,16 @@ class Idx(Dataset):
             DataError: It is not there; lists all that are missing.
         """
         root = self.options.root or self.default_root
-        remedy = f"or install Debian's package {self.package}" if self.package else "the folder of the IDX files"
+        remedy = "the folder of the IDX files" + (f", install Debian's package {self.package}" if self.package else "")
+        if self.published is not None:
+            remedy = f"{remedy}, or, with data.download=true, to the one into which they shall be fetched"
         if root is None:
             raise DataError(f"data={self.name} needs a folder.", remedy=f"Set data.root to {remedy}.")
         folder = Path(root).expanduser()
         found = _find(folder, getattr(self._files, key))
+        if found is None and self.published is not None and self.options.download:
+            fetch(self.name, self.options, self.published, lambda: _find(folder, getattr(self._files, key)) is not None)
+            found = _find(folder, getattr(self._files, key))
         if found is None:
             keys = ("train_images", "train_labels", "eval_images", "eval_labels")
             missing = [name for k in keys if _find(folder, name := getattr(self._files, k)) is None]
@@ -103,7 +109,7 @@ class Idx(Dataset):
                 f"Files of data={self.name} are missing in {folder}.",
                 received=f"no {', '.join(missing)}",
                 allowed="these names, as they are or with .gz",
-                remedy=f"Set data.root to their folder{', ' + remedy if self.package else ''}.",
+                remedy=f"Set data.root to {remedy}.",
             )
         return found
 
@@ -118,6 +124,15 @@ class Mnist(Idx):
     Options = MnistOptions
     mean: ClassVar[float] = 33.3  # of the training images' bytes
     std: ClassVar[float] = 78.6
+    published: ClassVar[Published | None] = Published(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        {
+            "train-images-idx3-ubyte.gz": "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "train-labels-idx1-ubyte.gz": "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "t10k-images-idx3-ubyte.gz": "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "t10k-labels-idx1-ubyte.gz": "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        },
+    )
 
     @property
     def _files(self) -> IdxOptions:
@@ -135,6 +150,15 @@ class FashionMnist(Mnist):
     package = "dataset-fashion-mnist"
     mean = 72.9
     std = 90.0
+    published = Published(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        {
+            "train-images-idx3-ubyte.gz": "sha256:3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "train-labels-idx1-ubyte.gz": "sha256:a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "t10k-images-idx3-ubyte.gz": "sha256:346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "t10k-labels-idx1-ubyte.gz": "sha256:67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        },
+    )
 
 
 def _find(folder: Path, name: str) -> Path | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,18 @@ def test_an_error_on_the_thread_is_raised_where_the_window_is_used() -> None:
     loader = Loader(split, BatchPlan(100, 10, 1, LastBatch.keep), range(1), seed=1)
     with pytest.raises(IndexError):
         list(loader.windows(iter([(0, 0, 5)])))
+
+
+def test_rows_that_do_not_lie_one_after_the_other_are_gathered_without_a_copy_of_all() -> None:
+    records = np.arange(60 * 1_000, dtype=np.uint32).reshape(1_000, 60)
+    split = ArraySplit(records[:, 10:], np.zeros(1_000, dtype=np.int64))
+    loader = Loader(split, BatchPlan(1_000, 10, 1, LastBatch.keep), 0, seed=1)
+    tracemalloc.start()
+    window = loader.window(0, 0, 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(window.samples, split.samples[window.ids[:, 0]])
+    assert peak < records.nbytes / 2
 
 
 def test_a_mapped_file_does_not_stay_resident(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import gzip
 import hashlib
-import struct
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,13 @@ from core.datasets.idx import FashionMnist, Idx, IdxOptions, Mnist, MnistOptions
 from core.datasets.synthetic import Synthetic, SyntheticOptions
 from core.errors import ConfigError, DataError
 from core.plugin_system import load_catalogue
+from tests.datasets.made_files import (
+    write_cifar10_binary,
+    write_cifar100_binary,
+    write_idx_pair,
+    write_images,
+    write_texts,
+)
 
 
 def test_digits_are_the_1797_of_uci() -> None:
@@ -41,22 +46,12 @@ def test_digits_are_brought_to_28x28_by_the_backend() -> None:
     assert Digits(DigitsOptions(resize=None)).sample_spec().shape == (1, 8, 8)
 
 
-def write_pair(folder: Path, part: str, count: int, packed: bool) -> np.ndarray:
-    images = np.random.default_rng(count).integers(0, 256, (count, 4, 5), dtype=np.uint8)
-    image_bytes = struct.pack(">4I", 0x803, *images.shape) + images.tobytes()
-    label_bytes = struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count))
-    for name, content in ((f"{part}-images-idx3-ubyte", image_bytes), (f"{part}-labels-idx1-ubyte", label_bytes)):
-        path = folder / (f"{name}.gz" if packed else name)
-        path.write_bytes(gzip.compress(content) if packed else content)
-    return images
-
-
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dataset", [Idx(IdxOptions()), Mnist(MnistOptions())], ids=["idx", "mnist"])
 def test_idx_files_are_read_plain_and_gzipped(tmp_path: Path, packed: bool, dataset) -> None:
     dataset.options.root = str(tmp_path)
-    images = write_pair(tmp_path, "train", 20, packed)
-    write_pair(tmp_path, "t10k", 10, packed)
+    images = write_idx_pair(tmp_path, "train", 20, packed)
+    write_idx_pair(tmp_path, "t10k", 10, packed)
     train = dataset.load("train")
     assert np.array_equal(train.samples[:, 0], images)
     assert train.labels[13] == 3
@@ -134,14 +129,24 @@ def test_shared_options_are_checked(values) -> None:
 def test_every_data_set_says_what_it_loads(name: str, tmp_path: Path) -> None:
     """No data set claims a shape that its transforms do not give; those that need files are given some."""
     for part in ("train", "t10k"):
-        write_pair(tmp_path, part, 30, packed=False)
+        write_idx_pair(tmp_path, part, 30, packed=False)
     for split in ("train", "eval"):
         np.save(tmp_path / f"{split}_samples.npy", np.zeros((30, 4, 5), dtype=np.uint8))
         np.save(tmp_path / f"{split}_labels.npy", np.arange(30) % 10)
+    write_cifar10_binary(tmp_path)
+    write_cifar100_binary(tmp_path)
+    write_images(tmp_path)
+    write_texts(tmp_path)
     cls = load_catalogue().get("data", name)
     options = cls.Options()
     if hasattr(options, "root"):
         options.root = str(tmp_path)
+    if name == "digits_million":
+        options.samples = 30
+    if hasattr(options, "cache"):
+        options.cache = str(tmp_path / "cache")
+    if name == "image_folder":
+        options.resize, options.workers = [6, 6], 1
     assert check_dataset(cls(options), ("train", "eval"))["train"] > 0
 
 

@@ -17,6 +17,7 @@ from core.datasets.tokenization import encode, load_tokenizer, require_tokenizer
 from core.errors import ConfigError, DataError
 from core.spec import SampleSpec
 
+DEFAULT_VOCABULARY = 8000
 VERSION = 1  # rises when the ids change
 CHUNK = 4096  # texts encoded at once
 TOKENIZER = "tokenizer.json"  # in the packed training folder: what made the ids
@@ -32,8 +33,8 @@ class TextOptions(DataOptions):
     text_key: str = "text"
     label_key: str = "label"  # integers from 0, or texts, which get ids in sorted order
     tokenizer: str | None = None  # a tokenizer.json or a BERT vocab.txt; null: trained on the training texts
-    lowercase: bool = True  # whether a vocab.txt is of lower-case text; a trained tokenizer's always is
-    vocabulary: int = 8000  # the most tokens of a tokenizer that is trained
+    lowercase: bool | None = None  # whether a vocab.txt is of lower-case text; null: it is
+    vocabulary: int | None = None  # the most tokens of a tokenizer that is trained; null: 8000
     length: int = 128  # ids a text: longer ones are cut, shorter ones padded with 0
     cache: str | None = None  # folder for the packed arrays; null: beside root, with -packed added to its name
 
@@ -41,8 +42,25 @@ class TextOptions(DataOptions):
         super().__post_init__()
         if self.length < 3:
             raise ConfigError("'data.length' is out of range.", received=self.length, allowed="at least 3")
-        if self.vocabulary < 16:
+        if self.vocabulary is not None and self.vocabulary < 16:
             raise ConfigError("'data.vocabulary' is out of range.", received=self.vocabulary, allowed="at least 16")
+        if self.vocabulary is not None and self.tokenizer is not None:
+            raise ConfigError(
+                "'data.vocabulary' would be without effect, since the tokenizer is not trained.",
+                received=f"data.tokenizer={self.tokenizer}",
+                remedy="Leave one of them null.",
+            )
+        if self.lowercase is not None and not str(self.tokenizer).endswith(".txt"):
+            raise ConfigError(
+                "'data.lowercase' would be without effect: it says how a vocab.txt is to be read.",
+                received=f"data.tokenizer={self.tokenizer}",
+                remedy="Leave it null: a tokenizer.json says itself, and one that is trained is of lower-case text.",
+            )
+
+    @property
+    def is_lowercase(self) -> bool:
+        """Whether a vocabulary file is of lower-case text."""
+        return self.lowercase is not False
 
 
 class Text(Dataset):
@@ -62,6 +80,10 @@ class Text(Dataset):
     def transforms(self) -> tuple[Transform, ...]:
         return ()
 
+    @property
+    def _vocabulary(self) -> int:
+        return self.options.vocabulary or DEFAULT_VOCABULARY
+
     def load(self, split: str) -> ArraySplit:
         folder, _ = self._pack(split)
         return self.options.limited(ArraySplit(open_packed(folder, "samples"), open_packed(folder, "labels")))  # type: ignore[no-any-return]
@@ -79,7 +101,7 @@ class Text(Dataset):
             }
             if split == "train":
                 path = self._tokenizer_path()
-                made_from["tokenizer"] = [_identity(path), self.options.lowercase] if path else self.options.vocabulary
+                made_from["tokenizer"] = [_identity(path), self.options.is_lowercase] if path else self._vocabulary
             else:
                 made_from["training"] = self._pack("train")[0].name
             root = self._root()
@@ -98,14 +120,12 @@ class Text(Dataset):
             classes = classes_of(labels, source)
             path = self._tokenizer_path()
             tokenizer = (
-                load_tokenizer(path, self.options.lowercase)
-                if path
-                else train_tokenizer(texts, self.options.vocabulary)
+                load_tokenizer(path, self.options.is_lowercase) if path else train_tokenizer(texts, self._vocabulary)
             )
             tokenizer.save(str(folder / TOKENIZER))
         else:
             training, found = self._pack("train")
-            classes, tokenizer = found["classes"], load_tokenizer(training / TOKENIZER, self.options.lowercase)
+            classes, tokenizer = found["classes"], load_tokenizer(training / TOKENIZER, self.options.is_lowercase)
         np.save(folder / "labels.npy", np.array(label_ids(labels, classes, source), dtype=np.int64))
         shape = (len(texts), self.options.length)
         samples = np.lib.format.open_memmap(folder / "samples.npy", mode="w+", dtype=np.int32, shape=shape)

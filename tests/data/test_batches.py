@@ -124,7 +124,7 @@ def test_an_error_on_the_thread_is_raised_where_the_window_is_used() -> None:
 def test_rows_that_do_not_lie_one_after_the_other_are_gathered_without_a_copy_of_all() -> None:
     records = np.arange(60 * 1_000, dtype=np.uint32).reshape(1_000, 60)
     split = ArraySplit(records[:, 10:], np.zeros(1_000, dtype=np.int64))
-    loader = Loader(split, BatchPlan(1_000, 10, 1, LastBatch.keep), 0, seed=1)
+    loader = Loader(split, BatchPlan(1_000, 10, 1, LastBatch.keep), range(1), seed=1)
     tracemalloc.start()
     window = loader.window(0, 0, 2)
     peak = tracemalloc.get_traced_memory()[1]

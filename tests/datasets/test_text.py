@@ -18,7 +18,9 @@ from tests.datasets.made_files import made_texts, write_texts
 
 
 def text(root: Path, **more) -> Text:
-    return Text(TextOptions(root=str(root), **{"vocabulary": 100, "length": 12, **more}))
+    return Text(
+        TextOptions(root=str(root), **({} if "tokenizer" in more else {"vocabulary": 100}), **{"length": 12, **more})
+    )
 
 
 def test_texts_become_padded_ids(tmp_path: Path) -> None:
@@ -134,7 +136,13 @@ def test_what_does_not_go_together_is_told(tmp_path: Path) -> None:
     (tmp_path / "data" / "eval.jsonl").write_text('{"text": "a", "label": "odd"}')
     with pytest.raises(DataError, match=r"'odd'.*'bad', 'good'"):
         data.load("eval")
-    for values in ({"length": 2}, {"vocabulary": 3}):
+    for values in (
+        {"length": 2},
+        {"vocabulary": 3},
+        {"vocabulary": 100, "tokenizer": "vocab.txt"},
+        {"lowercase": False},
+        {"lowercase": True, "tokenizer": "tokenizer.json"},
+    ):
         with pytest.raises(ConfigError, match=f"data.{next(iter(values))}"):
             TextOptions(**values)
 

@@ -4,7 +4,7 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: train test lint benchmark kills clean
+.PHONY: train test lint benchmark million kills clean
 
 train: $(VENV)/.train
 	$(BIN)/python -m core.train backend=torch_npu model=lenet5 cards=4 $(ARGS)
@@ -23,6 +23,9 @@ kills: $(VENV)/.test
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare $(ARGS)
+
+million: $(VENV)/.test
+	$(BIN)/python -m benchmarks.million $(ARGS)
 
 $(VENV)/.train: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

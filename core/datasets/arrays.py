@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from core.contracts import ArraySplit, Dataset, Transform
-from core.datasets.options import ImageOptions
+from core.datasets.options import ImageOptions, MappedOptions
 from core.errors import DataError
 from core.spec import SampleSpec
 
 
 @dataclass(kw_only=True)
-class ArraysOptions(ImageOptions):
+class ArraysOptions(ImageOptions, MappedOptions):
     """The options of data=arrays."""
 
     root: str | None = None  # folder of the files; null: the current one

@@ -14,7 +14,7 @@ import numpy as np
 
 from core.contracts import ArraySplit, Dataset, Transform
 from core.datasets.digit_deformation import SIDE, deformed_digits, plain_digits
-from core.datasets.options import ImageOptions
+from core.datasets.options import ImageOptions, MappedOptions
 from core.datasets.packed import cache_root, open_packed, packed
 from core.datasets.parallel import check_workers, num_processes, run_chunks
 from core.errors import ConfigError
@@ -29,7 +29,7 @@ Task = tuple[str, int, int, int]  # folder, seed, first sample, one past the las
 
 
 @dataclass(kw_only=True)
-class DigitsMillionOptions(ImageOptions):
+class DigitsMillionOptions(ImageOptions, MappedOptions):
     """The options of data=digits_million."""
 
     root: str | None = None  # folder below which the files are made; null: $XDG_CACHE_HOME/anycard or ~/.cache/anycard

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.contracts import ArraySplit, Normalize, Resize, Transform
 from core.errors import ConfigError
 
@@ -22,6 +24,19 @@ class DataOptions:
     def limited(self, split: ArraySplit) -> ArraySplit:
         """Returns the part of a split that `limit` leaves."""
         return split if self.limit is None else ArraySplit(split.samples[: self.limit], split.labels[: self.limit])
+
+
+@dataclass(kw_only=True)
+class MappedOptions(DataOptions):
+    """What data sets take whose samples are mapped from files."""
+
+    resident: bool = False  # read the samples into the memory of each rank instead of mapping them
+
+    def limited(self, split: ArraySplit) -> ArraySplit:
+        """Returns the part of a split that `limit` leaves, in memory if `resident` asks for that."""
+        count = len(split) if self.limit is None else self.limit
+        samples, labels = split.samples[:count], split.labels[:count]
+        return ArraySplit(np.array(samples) if self.resident else samples, labels)
 
 
 @dataclass(kw_only=True)

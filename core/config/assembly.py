@@ -97,7 +97,7 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
     spec = model.spec(dataset.sample_spec())
     layout = sharder.plan(spec, config.cards)
     flow = build_flow(spec, layout)
-    config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards).device))
+    config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards_per_node).device))
     config = replace(config, communicator=_resolve_communicator(backend, config))
     communicator = build_plugged(catalogue, "communicator", config.communicator)
     if config.device.value not in communicator.devices:
@@ -127,6 +127,11 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
 def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
     """Returns the device that ranks will use.
 
+    Args:
+        backend: What they run on.
+        wanted: The kind that was asked for, or auto.
+        cards: Cards on this machine.
+
     Raises:
         DeviceError: The device that was asked for is not there, or there are fewer of it than cards.
     """
@@ -153,8 +158,8 @@ def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
         )
     if probe.count is not None and cards > probe.count:
         raise DeviceError(
-            f"More cards than devices: cards={cards}, but there are {probe.count} of device '{wanted}'.",
-            allowed=f"cards of 1 to {probe.count}",
+            f"More cards than devices: {cards} on this machine, but there are {probe.count} of device '{wanted}'.",
+            allowed=f"1 to {probe.count} on each machine (cards divided by nodes)",
             remedy="Use fewer cards, or device=cpu, where a process stands in for a card.",
         )
     return probe

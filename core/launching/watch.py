@@ -145,14 +145,15 @@ class Watch:
             path.write_text(str(self._signal))
 
     def _read(self) -> None:
+        # Ends first: what a rank said before its end is there to be read once its end is.
+        ends = [end for exits in self._exits for end in exits.read()]
         for rank, reader in self._readers.items():
             for event in reader.read():
                 self._take(rank, event)
-        for exits in self._exits:
-            for end in exits.read():
-                rank, code = end["rank"], end["exit_code"]
-                if self._is_missing(rank):
-                    self.failures.append(failure_from_exit(rank, code, end["time"], self._steps.get(rank)))
+        for end in ends:
+            rank, code = end["rank"], end["exit_code"]
+            if self._is_missing(rank):
+                self.failures.append(failure_from_exit(rank, code, end["time"], self._steps.get(rank)))
 
     def _is_missing(self, rank: int) -> bool:
         """Returns whether a rank has neither finished nor failed, as far as is known."""

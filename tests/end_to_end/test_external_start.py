@@ -8,30 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.commands import ROOT, entries, run_module
+from tests.end_to_end.conftest import FEW_STEPS
 from tests.end_to_end.hosts import Commands
-from tests.end_to_end.runs import losses, prepare_probing, summary, train
+from tests.end_to_end.runs import losses, prepare_probing, summary
 from tests.end_to_end.test_failures import ranks_of
 from tests.end_to_end.test_several_machines import free_port
 
 pytestmark = pytest.mark.slow
-SHORT = ("batch.global=64", "steps=6", "log.every_steps=1", "cards=2", "sharder=data_parallel", "device=cpu")
+SHORT = (*FEW_STEPS, "cards=2", "sharder=data_parallel", "device=cpu")
 OUTSIDE = ("core.train", "launcher=external", "hydra.run.dir=run")
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    folder = tmp_path_factory.mktemp("one")
-    done = train(folder, "run", *SHORT)
-    assert done.returncode == 0, done.stderr
-    return losses(folder / "run")
-
-
-def test_torchrun_starts_the_ranks(tmp_path: Path, reference: list[float]) -> None:
+def test_torchrun_starts_the_ranks(tmp_path: Path, two_card_losses: list[float]) -> None:
     torchrun = ("torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}", "-m")
     done = run_module(*torchrun, *OUTSIDE, *SHORT, "backend.threads=1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert losses(tmp_path / "run") == pytest.approx(reference, abs=1e-5)
+    assert losses(tmp_path / "run") == pytest.approx(two_card_losses, abs=1e-5)
     assert summary(tmp_path / "run")["outcome"] == "complete"
     assert (tmp_path / "run" / "checkpoints" / "last.json").exists()
     assert done.stdout.count("step 6/6") == 1, "one process shows the run"
@@ -47,7 +40,7 @@ def test_torchrun_hears_of_a_rank_that_fails(tmp_path: Path) -> None:
     assert not ranks_of(tmp_path / "run")
 
 
-def test_srun_starts_the_ranks(tmp_path: Path, reference: list[float]) -> None:
+def test_srun_starts_the_ranks(tmp_path: Path, two_card_losses: list[float]) -> None:
     """Slurm's variables are set by hand."""
     job = {"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2", "SLURM_NNODES": "1", "MASTER_PORT": str(free_port())}
     with Commands(tmp_path, {**os.environ, **job}) as commands:
@@ -57,7 +50,7 @@ def test_srun_starts_the_ranks(tmp_path: Path, reference: list[float]) -> None:
         ]
         told = [task.communicate(timeout=240) for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], told
-    assert losses(tmp_path / "run") == pytest.approx(reference, abs=1e-5)
+    assert losses(tmp_path / "run") == pytest.approx(two_card_losses, abs=1e-5)
     assert entries(tmp_path).count("run/summary.json") == 1
 
 

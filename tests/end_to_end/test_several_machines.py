@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.commands import entries
+from tests.end_to_end.conftest import FEW_STEPS
 from tests.end_to_end.hosts import ADDRESSES, Commands, two_hosts
-from tests.end_to_end.runs import last_checkpoint, losses, prepare_probing, summary, train
+from tests.end_to_end.runs import last_checkpoint, losses, prepare_probing, summary
 from tests.end_to_end.test_failures import END_S, ranks_of, time_of_fault, wait_for_step
 
 pytestmark = pytest.mark.slow
 PORT = 29500
-SHORT = ("batch.global=64", "steps=6", "log.every_steps=1", "checkpoint.every_steps=3")
 
 
 def arguments(*more: str, host: str = ADDRESSES[0], port: int = PORT) -> list[str]:
@@ -32,24 +32,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    folder = tmp_path_factory.mktemp("one")
-    done = train(folder, "run", *SHORT, "cards=2", "sharder=data_parallel")
-    assert done.returncode == 0, done.stderr
-    return losses(folder / "run")
-
-
 @pytest.mark.parametrize(("sharder", "cards"), [("data_parallel", 2), ("hybrid", 4)])
-def test_two_hosts_train_as_one_does(tmp_path: Path, reference: list[float], sharder: str, cards: int) -> None:
-    command = arguments(*SHORT, f"sharder={sharder}", f"cards={cards}")
+def test_two_hosts_train_as_one_does(tmp_path: Path, two_card_losses: list[float], sharder: str, cards: int) -> None:
+    command = arguments(*FEW_STEPS, f"sharder={sharder}", f"cards={cards}")
     with two_hosts() as hosts, Commands(tmp_path, dict(os.environ)) as commands:
         second = commands.start(*command, "cluster.node_rank=1", prefix=hosts[1])
         first = commands.start(*command, prefix=hosts[0])
         out, err = first.communicate(timeout=240)
         second_out, second_err = second.communicate(timeout=60)
     assert (first.returncode, second.returncode) == (0, 0), out + err + second_out + second_err
-    assert losses(tmp_path / "run") == pytest.approx(reference, abs=1e-5)
+    assert losses(tmp_path / "run") == pytest.approx(two_card_losses, abs=1e-5)
     assert summary(tmp_path / "run")["cards"] == cards
     assert entries(tmp_path).count("run/summary.json") == 1
     assert f"{cards} ranks ready" in out

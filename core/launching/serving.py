@@ -13,7 +13,7 @@ from core.config.schema import RunConfig
 from core.errors import AnycardError, ConfigError, RankFailedError
 from core.launching.beacon import Beacon, Sight, read_object
 from core.launching.command import launch_command
-from core.launching.gathering import BEACON, END_FILE, POLL_S, SILENCE_S, TELL_S, comparable
+from core.launching.gathering import BEACON, END_FILE, POLL_S, SILENCE_S, SUSPICION_S, TELL_S, comparable
 from core.launching.member import Member
 from core.launching.watch import Watch
 from core.plugin_system import load_catalogue
@@ -51,7 +51,7 @@ def serve(config: RunConfig, run_dir: Path, member: Member) -> None:
     watch = Watch(run_dir, assembly.config.cards, member, on_tick=service.tick)
     try:
         watch.run(command)
-        service.wait()
+        service.wait(SUSPICION_S if watch.failures else SILENCE_S)
     except RunEnd as end:
         if end.exit_code:
             failed = RankFailedError(
@@ -118,8 +118,11 @@ class Service:
         assert self._beacon is not None
         self._beacon.say(error=error.describe() if isinstance(error, AnycardError) else repr(error))
 
-    def tick(self) -> None:
+    def tick(self, silence_s: float = SILENCE_S) -> None:
         """Gives a sign of life and listens; called often.
+
+        Args:
+            silence_s: For how long the leading member may give no sign of life.
 
         Raises:
             RunEnd: The run has ended.
@@ -131,16 +134,16 @@ class Service:
         end = read_object(self._run_dir / LOG_FOLDER / END_FILE)
         if end is not None and end["token"] == self._lead.said["token"]:
             raise RunEnd(end["exit_code"], end["text"])
-        if self._lead.silence_s > SILENCE_S:
+        if self._lead.silence_s > silence_s:
             raise RankFailedError(
                 f"{self._member.name(0)} is gone: no sign of life for {self._lead.silence_s:.0f} s.",
                 remedy="Look whether it runs and still has the run directory.",
             )
 
-    def wait(self) -> None:
+    def wait(self, silence_s: float) -> None:
         """Waits, after this member's ranks have ended, for the run to end; raises as `tick` does."""
         while True:
-            self.tick()
+            self.tick(silence_s)
             time.sleep(POLL_S)
 
 

@@ -19,6 +19,7 @@ from core.launching.command import EXITS
 from core.launching.failure import Failure, failure_from_event, failure_from_exit
 from core.launching.member import Member
 from core.launching.parent_death import PARENT_VARIABLE
+from core.launching.processes import belongs_to, is_alive
 from core.run_files import events
 
 POLL_S = 0.05
@@ -65,6 +66,7 @@ class Watch:
         self._deadlines: dict[str, float] = {}
         self._signal: int | None = None
         self._signals = 0
+        self._parent = os.getppid()
         self.failures: list[Failure] = []
 
     @property
@@ -136,7 +138,12 @@ class Watch:
         return self._signals > 1 or any(now > deadline for deadline in self._deadlines.values())
 
     def _heed_stop(self) -> None:
-        """Passes a wish to stop on to the ranks, or takes note of one that another member has passed on."""
+        """Passes a wish to stop on to the ranks, or takes note of one that another member has passed on.
+
+        The death of a launcher outside counts as one: torchrun that is killed leaves its processes running.
+        """
+        if self._member.is_external and self._signal is None and os.getppid() != self._parent:
+            self._signal = int(signal.SIGTERM)
         path = self._run_dir / events.STOP_FILE
         if self._signal is None and self._member.size > 1 and path.exists():
             text = path.read_text()
@@ -199,7 +206,7 @@ class Watch:
                     process.kill()
                     process.wait()
         for pid in (self._pids[rank] for rank in self._member.ranks if rank in self._pids):
-            if is_alive(pid) and _belongs_to(pid, self._run_dir):
+            if is_alive(pid) and belongs_to(pid, self._run_dir):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -220,27 +227,3 @@ class Watch:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-
-def is_alive(pid: int) -> bool:
-    """Returns whether a process runs; one that is dead but not yet reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return not Path("/proc").is_dir()
-    return state not in ("Z", "X")
-
-
-def _belongs_to(pid: int, run_dir: Path) -> bool:
-    """Returns whether a process is a rank of this run, not another that got its number."""
-    try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return not Path("/proc").is_dir()
-    return str(run_dir).encode() in arguments

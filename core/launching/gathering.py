@@ -19,7 +19,7 @@ from core.run_files.events import LOG_FOLDER
 
 BEACON, END_FILE = "member", "end.json"
 SILENCE_S = 15.0  # after which a member is taken for dead
-SUSPICION_S = 3.0  # the same, when a rank has just lost its peers
+SUSPICION_S = 3.0  # the same, when a rank has just lost its peers; ending a launcher takes up to 2 s without a beat
 TELL_S = 10.0  # between lines that say who is waited for
 POLL_S = 0.05
 

@@ -51,7 +51,7 @@ def serve(config: RunConfig, run_dir: Path, member: Member) -> None:
     watch = Watch(run_dir, assembly.config.cards, member, on_tick=service.tick)
     try:
         watch.run(command)
-        service.wait(SUSPICION_S if watch.failures else SILENCE_S)
+        service.wait(2 * SUSPICION_S if watch.failures else SILENCE_S)
     except RunEnd as end:
         if end.exit_code:
             failed = RankFailedError(

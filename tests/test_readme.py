@@ -20,8 +20,22 @@ pytestmark = pytest.mark.slow
 README = (ROOT / "README.md").read_text()
 COMMANDS = re.findall(r"^    (\S.*)$", re.sub(r"```.*?```", "", README, flags=re.DOTALL), flags=re.MULTILINE)
 
+TWO_MACHINES = "python -m core.train nodes=2 cards=8 cluster.rendezvous=10.0.0.1:29500 hydra.run.dir=/shared/run"
+SRUN = (
+    "srun --nodes=2 --ntasks-per-node=4 python -m core.train launcher=external cards=8 hydra.run.dir=runs/$SLURM_JOB_ID"
+)
+SUBMITIT = (
+    "python -m core.train -m hydra/launcher=submitit_slurm hydra.launcher.gpus_per_node=4 cards=4 "
+    "optimizer.lr=1e-2,1e-3"
+)
+
 # Why a command is not run as it stands.
 ELSEWHERE = {
+    TWO_MACHINES: "needs two machines; test_several_machines runs the like",
+    f"{TWO_MACHINES} cluster.node_rank=1": "needs two machines; test_several_machines runs the like",
+    SRUN: "needs Slurm; test_external_start sets its variables by hand",
+    "pip install 'anycard[slurm]'": "needs the network",
+    SUBMITIT: "needs Slurm; test_external_start runs submitit's local launcher where it is installed",
     "make test": "this is it",
     "make train": "test_make_train_on_a_fresh_copy runs it",
     "source /usr/local/Ascend/ascend-toolkit/set_env.sh": "needs CANN",

@@ -115,7 +115,7 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
     flow = build_flow(spec, layout)
     if config.batch.shards is not None:
         check_shards(spec, layout, flow, config.batch.shards)
-    config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards).device))
+    config = replace(config, device=Device(choose_device(backend, config.device.value, config.cards_per_node).device))
     config = replace(config, communicator=_resolve_communicator(backend, config))
     communicator = build_plugged(catalogue, "communicator", config.communicator)
     if config.device.value not in communicator.devices:
@@ -183,6 +183,11 @@ def check_shards(spec: ModelSpec, layout: Layout, flow: Flow, shards: int) -> No
 def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
     """Returns the device that ranks will use.
 
+    Args:
+        backend: What they run on.
+        wanted: The kind that was asked for, or auto.
+        cards: Cards on this machine.
+
     Raises:
         DeviceError: The device that was asked for is not there, or there are fewer of it than cards.
     """
@@ -209,8 +214,8 @@ def choose_device(backend: Backend, wanted: str, cards: int) -> DeviceProbe:
         )
     if probe.count is not None and cards > probe.count:
         raise DeviceError(
-            f"More cards than devices: cards={cards}, but there are {probe.count} of device '{wanted}'.",
-            allowed=f"cards of 1 to {probe.count}",
+            f"More cards than devices: {cards} on this machine, but there are {probe.count} of device '{wanted}'.",
+            allowed=f"1 to {probe.count} on each machine (cards divided by nodes)",
             remedy="Use fewer cards, or device=cpu, where a process stands in for a card.",
         )
     return probe

@@ -26,6 +26,13 @@ class Device(Enum):
     cuda = "cuda"
 
 
+class Launcher(Enum):
+    """Who starts the ranks: this command, or somebody who has started one process a rank already (torchrun, srun)."""
+
+    local = "local"
+    external = "external"
+
+
 class OnNan(Enum):
     """What to do when a loss or gradient is not finite."""
 
@@ -41,6 +48,22 @@ def require(fits: bool, key: str, received: object, allowed: str) -> None:
     """Raises ConfigError for `key` unless it fits."""
     if not fits:
         raise ConfigError(f"'{key}' is out of range.", received=received, allowed=allowed)
+
+
+@dataclass(kw_only=True)
+class ClusterConfig:
+    """How the machines of a run find each other; without effect on a single one."""
+
+    node_rank: int = 0  # which machine this is, 0 to nodes - 1; the one key that may differ between them
+    rendezvous: str | None = None  # HOST:PORT of machine 0, as the others reach it; needed when nodes > 1
+    timeout_s: float = 600.0  # seconds to wait for the other machines before the run starts
+
+    def __post_init__(self) -> None:
+        require(self.node_rank >= 0, "cluster.node_rank", self.node_rank, "at least 0")
+        require(self.timeout_s > 0, "cluster.timeout_s", self.timeout_s, "above 0")
+        host, _, port = (self.rendezvous or "host:1").rpartition(":")
+        fits = bool(host) and port.isdecimal() and 0 < int(port) < 65536
+        require(fits, "cluster.rendezvous", self.rendezvous, "HOST:PORT with a port of 1 to 65535")
 
 
 @dataclass(kw_only=True)
@@ -132,7 +155,9 @@ class RunConfig:
     optimizer: Choice
     schedule: Choice
     cards: int = 1  # accelerators, or processes that stand in for them; one rank each
-    nodes: int = 1  # machines
+    nodes: int = 1  # machines, each with the same number of cards
+    launcher: Launcher = Launcher.local
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     device: Device = Device.auto
     batch: BatchConfig = field(default_factory=BatchConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -153,15 +178,33 @@ class RunConfig:
     objective: str = "eval_accuracy"  # the summary's number that a sweep optimises
     sweep: SweepConfig = field(default_factory=SweepConfig)
 
+    @property
+    def cards_per_node(self) -> int:
+        """Cards on each machine."""
+        return self.cards // self.nodes
+
     def __post_init__(self) -> None:
         require(self.cards >= 1, "cards", self.cards, "at least 1")
-        require(self.nodes == 1, "nodes", self.nodes, "1: runs over several machines are not supported yet")
+        require(self.nodes >= 1, "nodes", self.nodes, "at least 1")
         require(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1")
         require(self.steps is None or self.steps >= 1, "steps", self.steps, "at least 1")
         require(self.clip_norm is None or self.clip_norm > 0, "clip_norm", self.clip_norm, "above 0, or null")
         decay = self.ema_decay
         require(decay is None or 0 < decay < 1, "ema_decay", decay, "a number between 0 and 1, or null")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "a number in [0, 1)")
+        if self.cards % self.nodes:
+            raise ConfigError(
+                "'cards' does not divide evenly among 'nodes'.",
+                received=f"cards={self.cards} nodes={self.nodes}",
+                allowed="the same number of cards on each machine; cards counts those of all machines",
+                remedy=f"Use cards={max(1, self.cards // self.nodes) * self.nodes}, or another number of nodes.",
+            )
+        if self.cluster.node_rank >= self.nodes:
+            raise ConfigError(
+                "'cluster.node_rank' names no machine of this run.",
+                received=f"cluster.node_rank={self.cluster.node_rank} nodes={self.nodes}",
+                allowed="0 to nodes - 1",
+            )
         if self.early_stop.patience and not self.eval.every_epochs:
             raise ConfigError(
                 "'early_stop.patience' would be without effect, since the run never evaluates.",

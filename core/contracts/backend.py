@@ -41,17 +41,22 @@ class RankInfo:
         local_rank: Among the ranks of this machine.
         world_size: Number of ranks.
         device: The kind of device this rank uses.
+        nodes: Machines that the ranks lie on, each with the same number of them.
     """
 
     rank: int
     local_rank: int
     world_size: int
     device: str
+    nodes: int = 1
 
 
 @dataclass(frozen=True)
 class LaunchJob:
-    """What the parent asks a backend's launcher to start.
+    """What the parent asks a backend's launcher to start on its own machine.
+
+    On machine k of several, ranks k * cards to (k + 1) * cards - 1 are started; each machine has a parent that starts
+    its own, and they meet at the rendezvous, which machine 0 offers.
 
     Attributes:
         run_dir: The run directory, which holds the frozen config.
@@ -59,20 +64,39 @@ class LaunchJob:
         worker: The module that every rank runs, with the run directory as its argument.
         exits: A file to which the launcher appends one JSON object a failed rank: rank, exit_code (negative for a
             signal, as `subprocess` has it).
+        nodes: Machines of the run.
+        node_rank: Which of them this is.
+        rendezvous: HOST:PORT of machine 0; None when there is one machine, where a free port will do.
+        is_external: Whether a launcher outside has started this process as one of the ranks, `read_rank` saying which.
+            Then only that one is to be started, as the very process of the command, since nothing else watches it;
+            the other fields stay as they are, but for `rendezvous`, which is None, and `exits`, which the caller
+            writes.
     """
 
     run_dir: Path
     cards: int
     worker: str
     exits: Path
+    nodes: int = 1
+    node_rank: int = 0
+    rendezvous: str | None = None
+    is_external: bool = False
 
 
 @dataclass(frozen=True)
 class LaunchCommand:
-    """A process to start: its arguments, and variables to set beside the parent's own."""
+    """A process to start.
+
+    Attributes:
+        argv: Its arguments.
+        environment: Variables to set beside the parent's own.
+        peer: A host by which the machines of the run reach each other, on which the communicator may have to settle;
+            None when there is one machine.
+    """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
+    peer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,8 +128,9 @@ class Backend(Plugged, ABC):
     """A framework.
 
     System rules: `probe`, `default_communicator` and `launch_command` are called in the parent and import no framework;
-    the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`. Ranks are processes,
-    one a card, that end with their launcher.
+    the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`. With launcher=external
+    the parent, of which there is then one a rank, asks `read_rank` too. Ranks are processes, one a card, that end with
+    their launcher.
 
     Attributes:
         devices: The device kinds that it can run on, the preferred one first.
@@ -133,7 +158,11 @@ class Backend(Plugged, ABC):
 
     @abstractmethod
     def read_rank(self, device: str) -> RankInfo:
-        """Returns who this process is, from what the launcher set."""
+        """Returns who this process is, from what the launcher set; imports no framework.
+
+        Raises:
+            ConfigError: No launcher has set anything; says which ones are known.
+        """
 
     @abstractmethod
     def prepare(self, rank: RankInfo, deterministic: bool) -> None:

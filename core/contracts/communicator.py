@@ -73,8 +73,12 @@ class Communicator(Plugged, ABC, Generic[Tensor]):
         self.payload_bytes: Counter[tuple[str, int]] = Counter()
 
     @abstractmethod
-    def environment(self, deterministic: bool) -> dict[str, str]:
+    def environment(self, deterministic: bool, peer: str | None = None) -> dict[str, str]:
         """Returns the variables that must be set before a rank starts; imports no framework.
+
+        Args:
+            deterministic: Whether the same bits are wanted each time.
+            peer: A host that this machine reaches by the network that the ranks share; None when all are on it.
 
         Raises:
             CommunicatorError: `algorithm` is none that the library offers.

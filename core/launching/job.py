@@ -13,11 +13,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from core.config.compose import plain_values
-from core.config.schema import OnError, RunConfig
+from core.config.schema import Launcher, OnError, RunConfig
 from core.config.typed import build_run_config
-from core.errors import AnycardError
+from core.errors import AnycardError, ConfigError
+from core.launching.member import check_cluster, machine_of
 from core.launching.run import RunStopped, run
 from core.launching.run_directory import claim, remove_if_empty
+from core.launching.serving import serve
 
 ERROR_FILE = "error.log"
 JOB_FILE = "job.json"
@@ -39,7 +41,7 @@ def run_job(node: DictConfig) -> float | None:
     """Runs one composed config and returns the number that a sweep optimises.
 
     In a single run an error ends the process with its exit code; in a multirun it is told at once, written into the
-    job's folder and raised, so that Hydra's sweeper knows.
+    job's folder and raised, so that Hydra's sweeper knows. On a machine that only serves there is no number.
     """
     hydra = HydraConfig.get()
     output = Path(hydra.runtime.output_dir)
@@ -48,6 +50,15 @@ def run_job(node: DictConfig) -> float | None:
     is_explicit = any(item.startswith("hydra.run.dir=") for item in hydra.overrides.hydra)
     try:
         config = build_run_config(plain_values(node))
+        check_cluster(config, hydra.overrides.hydra, is_sweep=False)
+        if config.launcher is Launcher.external:
+            raise ConfigError(
+                "launcher=external must stand on the command line, among arguments of the form KEY=VALUE alone.",
+                remedy="Leave out options, and what an experiment's file says of launcher.",
+            )
+        if not (member := machine_of(config)).leads:
+            serve(config, output, member)
+            return None
         with claim(output, is_explicit, resumes=config.resume == "auto") as run_dir:
             return _objective(run(config, run_dir), config)
     except Exception as error:
@@ -66,6 +77,7 @@ def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
         print(f"job {output.name}: {' '.join(overrides)}", flush=True)
         try:
             config = build_run_config(plain_values(node))
+            check_cluster(config, hydra.overrides.hydra, is_sweep=True)
             is_alone = "basic_launcher" in str(hydra.launcher.get("_target_", ""))
             value = _objective(run(config, run_dir, is_alone), config)
         except RunStopped as error:

@@ -14,20 +14,19 @@ from core.checkpoint import CheckpointStore, find_checkpoint, find_weights, load
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
 from core.config.schema import Device, RunConfig
-from core.contracts import LaunchJob
 from core.data import check_dataset
 from core.errors import ConfigError, RankFailedError
+from core.launching.command import launch_command
 from core.launching.display import Display, build_display
 from core.launching.failure import error_of, first_failure
+from core.launching.gathering import BEACON, END_FILE, Gathering
+from core.launching.member import Member, machine_of
 from core.launching.tensorboard import TensorBoard
 from core.launching.watch import LAUNCHER_LOG, Watch
 from core.plugin_system import load_catalogue
 from core.run_files.events import LOG_FOLDER, STOP_FILE
 from core.training.sample_stream import build_batch_plan, check_same_stream, sample_stream
 from core.training.summary import OBJECTIVES, SUMMARY_FILE
-
-EXITS_FILE = "exits.jsonl"
-WORKER_MODULE = "core.worker"
 
 
 class RunStopped(Exception):
@@ -39,13 +38,14 @@ class RunStopped(Exception):
         self.run_dir = run_dir
 
 
-def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, Any]:
-    """Runs a config to its end in `run_dir` and returns its summary.
+def run(config: RunConfig, run_dir: Path, is_alone: bool = True, member: Member | None = None) -> dict[str, Any]:
+    """Runs a config to its end in `run_dir`, as the member that leads, and returns its summary.
 
     Args:
         config: What to run.
         run_dir: An existing directory that no other run uses.
         is_alone: Whether the terminal is this run's alone, so that a bar may move on it.
+        member: Who this process is among those that run the config; by default, what the config says of this machine.
 
     Raises:
         AnycardError: The config cannot be run, or a rank failed.
@@ -60,22 +60,27 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True) -> dict[str, An
         checkpoint.check_fits(assembly.spec, assembly.step.slots)
         check_same_stream(stream, checkpoint.progress["stream"])
     assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
-    job = LaunchJob(run_dir, assembly.config.cards, WORKER_MODULE, run_dir / LOG_FOLDER / EXITS_FILE)
-    command = assembly.backend.launch_command(job)
-    command = replace(
-        command,
-        environment={
-            **assembly.communicator.environment(assembly.config.deterministic),
-            **command.environment,
-        },
-    )
+    member = member or machine_of(config)
+    command = launch_command(assembly, run_dir, member)
     prepare_run_dir(assembly.config, run_dir)
     hidden = [name for _, backend, _ in load_catalogue().registries["backend"] for name in backend.modules]
-    with build_display(is_alone) as display, contextlib.closing(TensorBoard(run_dir, hidden)) as board:
+    with (
+        Gathering(run_dir, member, config) as gathering,
+        build_display(is_alone) as display,
+        contextlib.closing(TensorBoard(run_dir, hidden)) as board,
+    ):
         display.start(assembly, run_dir, [*notes, *notices(assembly, config.device)])
-        watch = Watch(run_dir, assembly.config.cards, job.exits, (display.take, board.take), display.tick)
+        gathering.wait(display.say)
+
+        def tick() -> None:
+            gathering.tick()
+            display.tick()
+
+        watch = Watch(run_dir, assembly.config.cards, member, (display.take, board.take), tick)
         launcher_code = watch.run(command)
-    return _result(watch, launcher_code, run_dir, assembly, display)
+        if watch.failures and first_failure(watch.failures).is_secondary and (loss := gathering.loss()):
+            raise loss
+        return _result(watch, launcher_code, run_dir, assembly, display)
 
 
 def check_run(assembly: Assembly) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def prepare_run_dir(config: RunConfig, run_dir: Path) -> None:
     """Writes the frozen config, and clears what an earlier life of the run left for its processes."""
     logs = run_dir / LOG_FOLDER
     logs.mkdir(exist_ok=True)
-    for stale in (*logs.glob("*.jsonl"), run_dir / STOP_FILE):
+    for stale in (*logs.glob("*.jsonl"), *logs.glob(f"{BEACON}*.json"), logs / END_FILE, run_dir / STOP_FILE):
         stale.unlink(missing_ok=True)
     save_frozen(config, run_dir)
 
@@ -144,8 +149,10 @@ def notices(assembly: Assembly, wanted: Device) -> list[str]:
         better = backend.devices[: backend.devices.index(config.device.value)]
         reasons = "; ".join(f"{device}: {backend.probe(device).missing[0]}" for device in better)
         found.append(f"device=auto takes {config.device.value}" + (f" ({reasons})" if reasons else ""))
-    if config.device.value == "cpu" and config.cards > cores:
-        found.append(f"{config.cards} cards share {cores} CPU cores: this shows that it works, not how fast it is")
+    if config.device.value == "cpu" and config.cards_per_node > cores:
+        found.append(
+            f"{config.cards_per_node} cards share {cores} CPU cores: this shows that it works, not how fast it is"
+        )
     return found
 
 
@@ -159,7 +166,7 @@ def _result(watch: Watch, launcher_code: int, run_dir: Path, assembly: Assembly,
     if watch.failures:
         raise error_of(first_failure(watch.failures), run_dir, world_size)
     if not whole:
-        log = run_dir / LOG_FOLDER / LAUNCHER_LOG
+        log = run_dir / LOG_FOLDER / ".".join(LAUNCHER_LOG)
         tail = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-6:])
         raise RankFailedError(
             f"The launcher ended with code {launcher_code} before the run was complete.\n{tail}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -14,48 +15,58 @@ from types import FrameType
 from typing import Any
 
 from core.contracts import LaunchCommand
+from core.launching.command import EXITS
 from core.launching.failure import Failure, failure_from_event, failure_from_exit
+from core.launching.member import Member
 from core.launching.parent_death import PARENT_VARIABLE
+from core.launching.processes import belongs_to, is_alive
 from core.run_files import events
 
 POLL_S = 0.05
 GRACE_S = 1.5  # after a first failure, for the others to say what they saw
+ECHO_GRACE_S = 5.0  # the same with several members, when all that is known is that peers are gone
+REST_S = 5.0  # with several members, between the end of the own launcher and the word of the last rank elsewhere
 TERMINATE_S = 2.0  # between SIGTERM and SIGKILL
 STOP_S = 8.0  # for ranks to reach a step's end and save, after SIGINT or SIGTERM
 QUIET_DEATH_S = 1.0  # a rank's process may be gone this long before the launcher has told its exit code
-LAUNCHER_LOG = "launcher.log"
+LAUNCHER_LOG = ("launcher", "log")
 
 
 class Watch:
-    """One launch.
+    """One launch by one member; the one that leads watches the ranks of all.
 
     Args:
         run_dir: The run directory; its logs/ exists.
         world_size: Number of ranks.
-        exits: The file to which the launcher writes ranks' exit codes.
+        member: Who watches. A member's launcher writes the exit codes of its ranks to the member's file of exits.
         listeners: Each is called with every event of every rank, in order for each rank.
-        on_tick: Called about twenty times a second.
+        on_tick: Called about twenty times a second; what it raises ends the launch.
     """
 
     def __init__(
         self,
         run_dir: Path,
         world_size: int,
-        exits: Path,
-        listeners: Sequence[Callable[[dict[str, Any]], None]],
-        on_tick: Callable[[], None],
+        member: Member,
+        listeners: Sequence[Callable[[dict[str, Any]], None]] = (),
+        on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         self._run_dir = run_dir
+        self._member = member
         self._listeners = listeners
         self._on_tick = on_tick
-        self._readers = [events.EventReader(events.rank_events(run_dir, rank)) for rank in range(world_size)]
-        self._exits = events.EventReader(exits)
+        self._ranks = range(world_size) if member.leads else member.ranks
+        self._readers = {rank: events.EventReader(events.rank_events(run_dir, rank)) for rank in self._ranks}
+        members = range(member.size) if member.leads else (member.index,)
+        self._exits = [events.EventReader(member.file(run_dir, *EXITS, index)) for index in members]
         self._pids: dict[int, int] = {}
         self._steps: dict[int, int] = {}
         self._outcomes: dict[int, str] = {}
         self._gone_since: dict[int, float] = {}
+        self._deadlines: dict[str, float] = {}
         self._signal: int | None = None
         self._signals = 0
+        self._parent = os.getppid()
         self.failures: list[Failure] = []
 
     @property
@@ -65,7 +76,7 @@ class Watch:
 
     @property
     def stop_signal(self) -> int | None:
-        """The signal by which the user asked to stop, if any."""
+        """The signal by which the user asked to stop, here or at another member, if any."""
         return self._signal
 
     def run(self, command: LaunchCommand) -> int:
@@ -76,7 +87,7 @@ class Watch:
         """
         environment = {**os.environ, **command.environment, PARENT_VARIABLE: str(os.getpid())}
         with (
-            (self._run_dir / events.LOG_FOLDER / LAUNCHER_LOG).open("w") as log,
+            self._member.file(self._run_dir, *LAUNCHER_LOG).open("w") as log,
             self._stop_signals(),
             subprocess.Popen(
                 command.argv,
@@ -92,37 +103,68 @@ class Watch:
             finally:
                 self._end(process)
                 self._read()
-        for reader in (*self._readers, self._exits):
-            reader.close()
-        (self._run_dir / events.STOP_FILE).unlink(missing_ok=True)
+        if self._member.leads:
+            (self._run_dir / events.STOP_FILE).unlink(missing_ok=True)
         return process.returncode
 
     def _follow(self, process: subprocess.Popen[bytes]) -> None:
-        """Returns when the launcher has ended, or when it is time to end it."""
-        deadline: float | None = None
-        while process.poll() is None:
+        """Returns when the launch has ended, or when it is time to end it."""
+        while True:
+            code = process.poll()
+            if code is not None and self._member.is_external and self._is_missing(rank := self._member.ranks[0]):
+                self._note_exit(rank, code)
             self._read()
             self._note_quiet_deaths()
+            self._heed_stop()
             self._on_tick()
-            now = time.monotonic()
-            if self.failures and deadline is None:
-                deadline = now + GRACE_S
-            if self._signal is not None and deadline is None:
-                (self._run_dir / events.STOP_FILE).touch()
-                deadline = now + (STOP_S if self._steps else 0.0)
-            if self._signals > 1 or (deadline is not None and now > deadline):
+            if self._is_over(code is not None):
                 return
             time.sleep(POLL_S)
-        self._read()
+
+    def _is_over(self, has_ended: bool) -> bool:
+        """Returns whether there is nothing more to wait for; the first occasion for a deadline sets it."""
+        now = time.monotonic()
+        is_lone = self._member.size == 1 or not self._member.leads
+        if has_ended and (is_lone or not any(map(self._is_missing, self._ranks))):
+            return True
+        if has_ended:
+            self._deadlines.setdefault("rest", now + REST_S)
+        if self.failures and all(failure.is_secondary for failure in self.failures) and not is_lone:
+            self._deadlines.setdefault("echo", now + ECHO_GRACE_S)
+        elif self.failures:
+            self._deadlines.setdefault("failure", now + GRACE_S)
+        if self._signal is not None:
+            self._deadlines.setdefault("stop", now + (STOP_S if self._steps else 0.0))
+        return self._signals > 1 or any(now > deadline for deadline in self._deadlines.values())
+
+    def _heed_stop(self) -> None:
+        """Passes a wish to stop on to the ranks, or takes note of one that another member has passed on.
+
+        The death of a launcher outside counts as one: torchrun that is killed leaves its processes running.
+        """
+        if self._member.is_external and self._signal is None and os.getppid() != self._parent:
+            self._signal = int(signal.SIGTERM)
+        path = self._run_dir / events.STOP_FILE
+        if self._signal is None and self._member.size > 1 and path.exists():
+            text = path.read_text()
+            self._signal = int(text) if text else None  # None: it is just being written
+        elif self._signal is not None and "stop" not in self._deadlines:
+            path.write_text(str(self._signal))
 
     def _read(self) -> None:
-        for rank, reader in enumerate(self._readers):
+        # Ends first: what a rank said before its end is there to be read once its end is.
+        ends = [end for exits in self._exits for end in exits.read()]
+        for rank, reader in self._readers.items():
             for event in reader.read():
                 self._take(rank, event)
-        for exit_ in self._exits.read():
-            rank, code = exit_["rank"], exit_["exit_code"]
-            if not any(failure.rank == rank for failure in self.failures) and rank not in self._outcomes:
-                self.failures.append(failure_from_exit(rank, code, exit_["time"], self._steps.get(rank)))
+        for end in ends:
+            rank, code = end["rank"], end["exit_code"]
+            if self._is_missing(rank):
+                self.failures.append(failure_from_exit(rank, code, end["time"], self._steps.get(rank)))
+
+    def _is_missing(self, rank: int) -> bool:
+        """Returns whether a rank has neither finished nor failed, as far as is known."""
+        return rank not in self._outcomes and not any(failure.rank == rank for failure in self.failures)
 
     def _take(self, rank: int, event: dict[str, Any]) -> None:
         match event["kind"]:
@@ -139,13 +181,19 @@ class Watch:
 
     def _note_quiet_deaths(self) -> None:
         """Notes ranks whose process is gone though they neither finished nor failed, for launchers that say nothing."""
-        for rank, pid in self._pids.items():
-            if rank in self._outcomes or any(failure.rank == rank for failure in self.failures):
+        for rank in self._member.ranks:
+            if rank not in self._pids or not self._is_missing(rank):
                 continue
-            if is_alive(pid):
+            if is_alive(self._pids[rank]):
                 self._gone_since.pop(rank, None)
             elif time.monotonic() - self._gone_since.setdefault(rank, time.monotonic()) > QUIET_DEATH_S:
-                self.failures.append(failure_from_exit(rank, None, time.time(), self._steps.get(rank)))
+                self._note_exit(rank, None)
+                self._read()
+
+    def _note_exit(self, rank: int, code: int | None) -> None:
+        """Writes how a rank of this member ended, for whoever watches it."""
+        with self._member.file(self._run_dir, *EXITS).open("a") as file:
+            file.write(json.dumps({"rank": rank, "exit_code": code, "time": time.time()}) + "\n")
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the launcher and every rank that is left."""
@@ -157,8 +205,8 @@ class Watch:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-        for pid in self._pids.values():
-            if is_alive(pid) and _belongs_to(pid, self._run_dir):
+        for pid in (self._pids[rank] for rank in self._member.ranks if rank in self._pids):
+            if is_alive(pid) and belongs_to(pid, self._run_dir):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -179,27 +227,3 @@ class Watch:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-
-def is_alive(pid: int) -> bool:
-    """Returns whether a process runs; one that is dead but not yet reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return not Path("/proc").is_dir()
-    return state not in ("Z", "X")
-
-
-def _belongs_to(pid: int, run_dir: Path) -> bool:
-    """Returns whether a process is a rank of this run, not another that got its number."""
-    try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return not Path("/proc").is_dir()
-    return str(run_dir).encode() in arguments

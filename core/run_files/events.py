@@ -7,12 +7,13 @@ to be read after a crash.
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 LOG_FOLDER = "logs"
-STOP_FILE = ".stop"  # the parent makes it when the ranks are to save and end
+STOP_FILE = ".stop"  # a parent makes it when the ranks are to save and end; holds the signal's number
 
 STARTED = "started"  # pid
 STAGE = "stage"  # text: what a rank is doing before its first step
@@ -42,16 +43,20 @@ class EventWriter:
     Args:
         path: The file; its folder must exist. An older file is replaced.
         rank: The rank, which every event carries.
+        is_shared: Whether other machines read the file, so that what does not come often must not wait in a cache.
     """
 
-    def __init__(self, path: Path, rank: int) -> None:
+    def __init__(self, path: Path, rank: int, is_shared: bool = False) -> None:
         self._rank = rank
+        self._is_shared = is_shared
         self._file = path.open("w", buffering=1)
 
     def write(self, kind: str, **fields: Any) -> None:
         """Writes one event with the time and the rank."""
         event = {"kind": kind, "rank": self._rank, "time": time.time(), **fields}
         self._file.write(json.dumps(event) + "\n")
+        if self._is_shared and kind not in (PROGRESS, METRICS):
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Closes the file."""
@@ -59,24 +64,27 @@ class EventWriter:
 
 
 class EventReader:
-    """Reads what was appended to a file of JSON lines since the last look; the file may not exist yet."""
+    """Reads what was appended to a file of JSON lines since the last look; the file may not exist yet.
+
+    The file is opened at each look: network file systems promise a reader what another machine has written when it
+    opens the file, not later.
+
+    Args:
+        path: The file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: IO[str] | None = None
-        self._rest = ""
+        self._offset = 0
 
     def read(self) -> list[dict[str, Any]]:
         """Returns the new whole lines, parsed."""
-        if self._file is None:
-            if not self._path.exists():
-                return []
-            self._file = self._path.open()
-        self._rest += self._file.read()
-        *lines, self._rest = self._rest.split("\n")
-        return [json.loads(line) for line in lines if line]
-
-    def close(self) -> None:
-        """Closes the file if it was opened."""
-        if self._file is not None:
-            self._file.close()
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return [json.loads(line) for line in whole.splitlines() if line]

@@ -30,7 +30,7 @@ def run_rank(run_dir: Path) -> NoReturn:
     assembly = assemble(config, load_catalogue())
     rank = assembly.backend.read_rank(config.device.value)
     _redirect_output(events.rank_log(run_dir, rank.rank))
-    writer = events.EventWriter(events.rank_events(run_dir, rank.rank), rank.rank)
+    writer = events.EventWriter(events.rank_events(run_dir, rank.rank), rank.rank, is_shared=config.nodes > 1)
     writer.write(events.STARTED, pid=os.getpid())
     trainer: list[Trainer] = []
     try:

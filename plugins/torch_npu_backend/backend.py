@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import socket
 import sys
@@ -13,6 +15,9 @@ import core
 from core.contracts import Backend, DeviceProbe, Engine, EngineRequest, LaunchCommand, LaunchJob, RankInfo
 from core.errors import ConfigError, DeviceError
 from plugins.torch_npu_backend import device as devices
+from plugins.torch_npu_backend.launcher import LaunchRequest
+from plugins.torch_npu_backend.network import local_address
+from plugins.torch_npu_backend.outside import rank_variables
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +31,7 @@ class TorchNpuOptions:
 
     python: str | None = None  # interpreter that runs the ranks; null: the one that runs the command
     threads: int = 0  # CPU threads a rank; 0: the machine's cores divided by the ranks on it
-    port: int = 0  # port of the rendezvous; 0: a free one
+    port: int = 0  # port of the rendezvous on a single machine; 0: a free one
 
     def __post_init__(self) -> None:
         if self.threads < 0:
@@ -56,21 +61,50 @@ class TorchNpuBackend(Backend):
                 received=f"interpreter {self._python}",
                 remedy="pip install 'anycard[torch]', or 'anycard[npu]' on a machine with NPUs and CANN.",
             )
-        if self.options.port:
-            _check_port(self.options.port)
-        arguments = (str(job.run_dir), str(job.cards), job.worker, str(job.exits), str(self.options.port))
-        threads = self.options.threads or max(1, (os.cpu_count() or 1) // job.cards)
+        if self.options.port and (job.is_external or job.rendezvous):
+            raise ConfigError(
+                "'backend.port' would be without effect: the ranks do not meet at a port of this machine's choice.",
+                received=f"backend.port={self.options.port}",
+                remedy="Leave it out.",
+            )
+        threads = self.options.threads or _threads(job.cards)
+        environment = {**devices.AUTOLOAD, "OMP_NUM_THREADS": str(threads), **_source_path()}
+        if job.is_external:
+            variables = rank_variables()
+            return LaunchCommand(
+                argv=(self._python, "-u", "-m", job.worker, str(job.run_dir)),
+                environment={**environment, **variables},
+                peer=variables["MASTER_ADDR"] if job.nodes > 1 else None,
+            )
+        host, address, port = "127.0.0.1", "127.0.0.1", str(self.options.port)
+        if job.rendezvous:
+            host, _, port = job.rendezvous.rpartition(":")
+            address = local_address(host, f"cluster.rendezvous={job.rendezvous}")
+        if job.node_rank == 0 and port != "0":
+            _check_port(host, int(port), "cluster.rendezvous" if job.rendezvous else "backend.port")
+        start = LaunchRequest(
+            cards=job.cards,
+            worker=job.worker,
+            exits=str(job.exits),
+            nodes=job.nodes,
+            node_rank=job.node_rank,
+            endpoint=f"{host}:{port}",
+            address=address,
+        )
         return LaunchCommand(
-            argv=(self._python, "-m", LAUNCHER_MODULE, *arguments),
-            environment={**devices.AUTOLOAD, "OMP_NUM_THREADS": str(threads), **_source_path()},
+            argv=(self._python, "-m", LAUNCHER_MODULE, str(job.run_dir), json.dumps(dataclasses.asdict(start))),
+            environment=environment,
+            peer=host if job.rendezvous else None,
         )
 
     def read_rank(self, device: str) -> RankInfo:
+        variables = rank_variables()
         return RankInfo(
-            rank=int(os.environ["RANK"]),
-            local_rank=int(os.environ["LOCAL_RANK"]),
-            world_size=int(os.environ["WORLD_SIZE"]),
+            rank=int(variables["RANK"]),
+            local_rank=int(variables["LOCAL_RANK"]),
+            world_size=int(variables["WORLD_SIZE"]),
             device=device,
+            nodes=int(variables["GROUP_WORLD_SIZE"]),
         )
 
     def prepare(self, rank: RankInfo, deterministic: bool) -> None:
@@ -91,17 +125,24 @@ class TorchNpuBackend(Backend):
         return self.options.python or sys.executable
 
 
-def _check_port(port: int) -> None:
+def _threads(cards: int) -> int:
+    """Returns the CPU threads of a rank: Slurm's word for one task, or an equal part of the machine's cores."""
+    slurm = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    return int(slurm) if slurm.isdecimal() and "SLURM_PROCID" in os.environ else max(1, (os.cpu_count() or 1) // cards)
+
+
+def _check_port(host: str, port: int, key: str) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError as error:
+            is_ours = key == "backend.port"
             raise ConfigError(
                 f"Port {port} cannot be used: {error.strerror}.",
-                received=f"backend.port={port}",
-                allowed="a free port, or 0, which takes one",
-                remedy="Use backend.port=0.",
+                received=f"{key}={port if is_ours else f'{host}:{port}'}",
+                allowed="a free port, or 0, which takes one" if is_ours else "an address of machine 0, and a free port",
+                remedy="Use backend.port=0." if is_ours else None,
             ) from None
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from core.contracts import Communicator, RankInfo
 from core.errors import CommunicatorError
 from core.layout import Mesh
+from plugins.torch_npu_backend.network import interface_of, local_address
 
 if TYPE_CHECKING:
     import torch
@@ -136,12 +137,16 @@ class GlooCommunicator(TorchCommunicator):
     devices = ("cpu",)
     library = "gloo"
 
-    def environment(self, deterministic: bool) -> dict[str, str]:
+    def environment(self, deterministic: bool, peer: str | None = None) -> dict[str, str]:
         import os
 
         self._choose({}, "")
-        # Ranks of one machine talk over the loopback device, which needs no host name to resolve.
-        return {} if os.environ.get("GLOO_SOCKET_IFNAME") else {"GLOO_SOCKET_IFNAME": "lo"}
+        if os.environ.get("GLOO_SOCKET_IFNAME"):
+            return {}
+        # Left alone, Gloo takes the interface that the host's own name resolves to, which need not resolve, and often
+        # resolves to the loopback device: right on one machine, wrong on several.
+        interface = "lo" if peer is None else interface_of(local_address(peer, peer))
+        return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
 
     def process_timeout_s(self) -> float:
         return float(self.options.timeout_s)
@@ -157,7 +162,7 @@ class NcclCommunicator(TorchCommunicator):
     devices = ("cuda",)
     library = "cpu:gloo,cuda:nccl"
 
-    def environment(self, deterministic: bool) -> dict[str, str]:
+    def environment(self, deterministic: bool, peer: str | None = None) -> dict[str, str]:
         algorithm = self._choose(NCCL_ALGORITHMS, "NCCL_ALGO")
         variables = {"NCCL_ALGO": algorithm} if algorithm else {}
         if deterministic:
@@ -184,7 +189,7 @@ class HcclCommunicator(TorchCommunicator):
     devices = ("npu",)
     library = "cpu:gloo,npu:hccl"
 
-    def environment(self, deterministic: bool) -> dict[str, str]:
+    def environment(self, deterministic: bool, peer: str | None = None) -> dict[str, str]:
         algorithm = self._choose(HCCL_ALGORITHMS, "HCCL_ALGO, level1")
         variables = {
             "HCCL_CONNECT_TIMEOUT": str(self._connect_s),

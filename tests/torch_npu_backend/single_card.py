@@ -21,7 +21,7 @@ class Alone(Communicator[Any]):
     name = "alone"
     devices = ("cpu",)
 
-    def environment(self, deterministic: bool) -> dict[str, str]:
+    def environment(self, deterministic: bool, peer: str | None = None) -> dict[str, str]:
         return {}
 
     def open(self, mesh: Any, rank: RankInfo) -> None:

@@ -48,6 +48,7 @@ def test_deterministic_runs_ask_the_libraries() -> None:
 
 def test_gloo_needs_no_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert GlooCommunicator(CommunicatorOptions()).environment(False) == {"GLOO_SOCKET_IFNAME": "lo"}
+    assert GlooCommunicator(CommunicatorOptions()).environment(False, "127.0.0.1") == {"GLOO_SOCKET_IFNAME": "lo"}
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
     assert GlooCommunicator(CommunicatorOptions()).environment(False) == {}
     monkeypatch.undo()

@@ -50,7 +50,7 @@ def run_job(node: DictConfig) -> float | None:
     is_explicit = any(item.startswith("hydra.run.dir=") for item in hydra.overrides.hydra)
     try:
         config = build_run_config(plain_values(node))
-        check_cluster(config, hydra.overrides.hydra, is_sweep=False)
+        check_cluster(config, _as_given(hydra), is_sweep=False)
         if config.launcher is Launcher.external:
             raise ConfigError(
                 "launcher=external must stand on the command line, among arguments of the form KEY=VALUE alone.",
@@ -77,7 +77,7 @@ def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
         print(f"job {output.name}: {' '.join(overrides)}", flush=True)
         try:
             config = build_run_config(plain_values(node))
-            check_cluster(config, hydra.overrides.hydra, is_sweep=True)
+            check_cluster(config, _as_given(hydra), is_sweep=True)
             is_alone = "basic_launcher" in str(hydra.launcher.get("_target_", ""))
             value = _objective(run(config, run_dir, is_alone), config)
         except RunStopped as error:
@@ -88,6 +88,12 @@ def _run_in_sweep(node: DictConfig, output: Path, hydra: Any) -> float | None:
             raise JobFailed(str(error)) from error
         _write_job(run_dir, overrides, "done", "", value)
         return value
+
+
+def _as_given(hydra: Any) -> list[str]:
+    """Returns Hydra's own overrides as the user wrote them, with what they interpolate still in place."""
+    overrides: Any = OmegaConf.to_container(hydra.overrides.hydra, resolve=False)
+    return list(overrides)
 
 
 def _objective(summary: dict[str, Any], config: RunConfig) -> float | None:

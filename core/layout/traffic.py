@@ -40,7 +40,7 @@ class StepSize:
         global_batch: Samples in one update.
         shards: Parts of the batch whose sums are taken in order on any number of cards; None for any order.
         accumulate: Parts in which each rank runs its rows.
-        clips: Whether gradients are clipped by their norm, to which every shard adds its own.
+        clips: Whether gradients are clipped by their norm, to which every shard of them adds its own.
         bucket_mb: Gradients travel in buckets of about so many MiB.
         gradient_bytes: Of one gradient on the wire: 4, or 2 when compressed.
         activation_bytes: Of one number of an activation on the wire; token ids always take 4.
@@ -86,7 +86,7 @@ def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -
 
 def _norm_payloads(layout: Layout, size: StepSize) -> Iterator[Payload]:
     axes = (*layout.sharded_axes, *layout.state_axes)
-    if size.clips and axes:
+    if size.clips and axes and size.shards is None:
         yield Payload(ALL_REDUCE, NORM, _cards(layout, axes), FP32_BYTES)
 
 

@@ -62,7 +62,7 @@ class Gradients:
     ) -> None:
         self._piece = piece
         self._communicator = communicator
-        self._is_ordered = is_ordered
+        self.is_ordered = is_ordered
         self._wire_dtype = WIRE_DTYPES.get(communicator.options.compress)
         self._overlaps = not is_ordered and sum(bool(plan.axes) and plan.num_pieces == 1 for plan in plans) > 1
         self.buckets = [self._build_bucket(parameters, plan) for plan in plans]
@@ -87,7 +87,7 @@ class Gradients:
 
     def reduce(self) -> None:
         """Ends the step's sums; collective. Afterwards every piece is that of the global batch."""
-        if self._is_ordered:
+        if self.is_ordered:
             for bucket in self.buckets:
                 self._sum_in_order(bucket)
             return
@@ -132,9 +132,8 @@ class Gradients:
         for axis in bucket.plan.axes:
             parts = self._communicator.all_gather(parts, axis, 0)
         summed = sum_pairwise([part.float() for part in parts])
-        if bucket.plan.num_pieces == 1:
-            bucket.flat.copy_(summed)
-        else:
+        bucket.flat.copy_(summed)
+        if bucket.plan.num_pieces > 1:
             bucket.piece.copy_(summed.chunk(bucket.plan.num_pieces)[self._piece])
 
     def _filled(self, bucket: FlatBucket) -> None:

@@ -40,7 +40,7 @@ def one_card(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("cards", [2, 4])
-@pytest.mark.parametrize("sharder", ["data_parallel", "tensor_parallel", "hybrid", "dp_tp"])
+@pytest.mark.parametrize("sharder", ["data_parallel", "tensor_parallel", "hybrid", "dp_tp", "zero1"])
 def test_losses_and_weights_are_those_of_one_card(tmp_path: Path, one_card: dict, sharder: str, cards: int) -> None:
     found = run(sharder, cards, tmp_path / "found.npz")
     assert found.keys() == one_card.keys()
@@ -49,7 +49,7 @@ def test_losses_and_weights_are_those_of_one_card(tmp_path: Path, one_card: dict
 
 
 @pytest.mark.parametrize(
-    ("sharder", "cards"), [("data_parallel", 2), ("tensor_parallel", 2), ("hybrid", 2), ("dp_tp", 4)]
+    ("sharder", "cards"), [("data_parallel", 2), ("tensor_parallel", 2), ("hybrid", 2), ("dp_tp", 4), ("zero1", 2)]
 )
 def test_clipping_and_accumulating_are_right_under_every_layout(tmp_path: Path, sharder: str, cards: int) -> None:
     """A norm that cuts every step; three parts a step, whose gradients travel once (the program counts the bytes)."""

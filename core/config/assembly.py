@@ -156,14 +156,21 @@ def check_shards(spec: ModelSpec, layout: Layout, flow: Flow, shards: int) -> No
     """Checks that a batch can be computed in `shards` parts, summed in one order.
 
     Raises:
-        ConfigError: The layout moves activations, the cards do not divide the parts, or a batch norm sees but one part.
+        ConfigError: The layout moves activations, the cards do not divide the parts, the optimizer's state is shared
+            out, or a batch norm sees but one part.
     """
     what = f"'batch.shards={shards}' cannot be had"
     if any(True for _ in flow.transitions):
         raise ConfigError(
             f"{what} with sharder '{layout.sharder}', which moves activations between cards.",
             allowed="a sharder that only splits the batch",
-            remedy="Use sharder=data_parallel or sharder=zero1, or batch.shards=null.",
+            remedy="Use sharder=data_parallel, or batch.shards=null.",
+        )
+    if layout.state_axes:
+        raise ConfigError(
+            f"{what} with sharder '{layout.sharder}': each card updates another piece of the weights, and a vectorised "
+            "update rounds differently at the end of a piece.",
+            remedy="Use sharder=data_parallel, or batch.shards=null.",
         )
     if shards % layout.num_batch_shards:
         raise ConfigError(

@@ -13,6 +13,8 @@ from core.config.assembly import Assembly
 from core.config.schema import DEFAULT_EPOCHS
 from core.launching.tables import build_table
 
+MOST_ROWS = 30  # parameters that are listed one by one; core.plan lists them all
+
 
 def start_table(assembly: Assembly, run_dir: Path) -> RenderableType:
     """Returns what is shown before the ranks start."""
@@ -34,7 +36,26 @@ def start_table(assembly: Assembly, run_dir: Path) -> RenderableType:
     }
     for key, value in rows.items():
         head.add_row(Text(key, style="bold"), value)
-    return Group(head, parameter_table(assembly))
+    is_long = len(spec.parameters) > MOST_ROWS
+    return Group(head, placement_table(assembly) if is_long else parameter_table(assembly))
+
+
+def placement_table(assembly: Assembly) -> Table:
+    """Returns one row a placement: how many parameters lie so, and their elements in all and on one card."""
+    layout = assembly.layout
+    numbers = ("parameters", "elements", "on each card")
+    table = build_table((f"placement ({', '.join(layout.mesh.axis_names)})", *numbers), right=numbers)
+    placements = {
+        parameter.name: ", ".join(map(str, layout.parameters[parameter.name])) for parameter in assembly.spec.parameters
+    }
+    rows = [*dict.fromkeys(placements.values()), "all"]
+    for row in rows:
+        group = [p for p in assembly.spec.parameters if row in (placements[p.name], "all")]
+        local = sum(math.prod(layout.local_shape(parameter)) for parameter in group)
+        full = sum(parameter.num_elements for parameter in group)
+        style = "bold" if row == "all" else None
+        table.add_row(row, f"{len(group)}", f"{full:,}", f"{local:,}", style=style)
+    return table
 
 
 def parameter_table(assembly: Assembly) -> Table:

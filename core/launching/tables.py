@@ -18,5 +18,6 @@ def build_table(columns: Sequence[str], right: Sequence[str] = (), title: str | 
     """
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left")
+        # A name or number that does not fit goes on in the next line; none is cut short.
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return table

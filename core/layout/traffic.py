@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from core.layout.buckets import DEFAULT_BUCKET_MB, FP32_BYTES, gradient_buckets
+from core.layout.buckets import DEFAULT_BUCKET_MB, FP32_BYTES, Bucket, gradient_buckets
 from core.layout.flow import Flow
 from core.layout.layout import Layout
-from core.layout.transition import ALL_GATHER, ALL_REDUCE, IDENTITY, REDUCE_SCATTER, SLICE
+from core.layout.transition import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, IDENTITY, REDUCE_SCATTER, SLICE
 from core.spec import INPUT, BatchNorm2d, ModelSpec
 
 GRADIENTS, ACTIVATIONS, STATISTICS, NORM, WEIGHTS = "gradients", "activations", "statistics", "norm", "weights"
@@ -86,7 +86,7 @@ def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -
 
 def _norm_payloads(layout: Layout, size: StepSize) -> Iterator[Payload]:
     axes = (*layout.sharded_axes, *layout.state_axes)
-    if size.clips and axes and size.shards is None:
+    if size.clips and axes:
         yield Payload(ALL_REDUCE, NORM, _cards(layout, axes), FP32_BYTES)
 
 
@@ -134,13 +134,24 @@ def _gradient_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSi
         cards = _cards(layout, bucket.axes)
         carried = bucket.num_elements * size.gradient_bytes
         if size.shards is not None:
-            yield from _gathering(layout, bucket.axes, carried, GRADIENTS)
+            yield from _ordered_sum(layout, bucket, size)
         elif layout.state_axes:
             yield Payload(REDUCE_SCATTER, GRADIENTS, cards, carried)
         elif bucket.axes:
             yield Payload(ALL_REDUCE, GRADIENTS, cards, carried)
         if layout.state_axes:
             yield Payload(ALL_GATHER, WEIGHTS, cards, bucket.num_bytes)
+
+
+def _ordered_sum(layout: Layout, bucket: Bucket, size: StepSize) -> Iterator[Payload]:
+    """Yields what sums a bucket in the order of the cards: each gets the terms of its part and gives away the sums."""
+    number = size.gradient_bytes
+    for axis in reversed(bucket.axes):
+        cards = layout.mesh.size(axis)
+        padded = -(-bucket.num_elements // cards) * cards
+        yield Payload(ALL_TO_ALL, GRADIENTS, cards, padded * number * cards)
+        yield Payload(ALL_GATHER, GRADIENTS, cards, padded * FP32_BYTES)
+        number = FP32_BYTES
 
 
 def _gathering(layout: Layout, axes: Iterable[str], own: int, purpose: str) -> Iterator[Payload]:

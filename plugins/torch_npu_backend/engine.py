@@ -58,7 +58,12 @@ class TorchEngine(Engine):
         self._precision = MixedPrecision(request.step.precision, device)
         buckets = gradient_buckets(spec, layout, request.flow, communicator.options.bucket_mb)
         self._gradients = Gradients(
-            self._parameters, buckets, communicator, self._shard, is_ordered=request.step.shards is not None
+            self._parameters,
+            buckets,
+            communicator,
+            layout.mesh,
+            self._shard,
+            is_ordered=request.step.shards is not None,
         )
         self._optimizer = OptimizerState(
             request.step.optimizer, self._parameters, self._gradients, communicator, self._shard

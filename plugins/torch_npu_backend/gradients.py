@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from core.contracts import Communicator
 from core.contracts.communicator import Compression
-from core.layout import Bucket
+from core.layout import Bucket, Mesh
 
 WIRE_DTYPES = {Compression.fp16: torch.float16, Compression.bf16: torch.bfloat16}
 
@@ -48,7 +49,7 @@ class Gradients:
         parameters: By canonical name.
         plans: The buckets.
         communicator: Open on the mesh; its options say in which format gradients travel.
-        piece: Which piece of each bucket is this rank's, where they are cut.
+        mesh: The cards.
         is_ordered: Whether sums are taken pairwise in the order of the batch's parts, on any number of cards.
     """
 
@@ -57,10 +58,10 @@ class Gradients:
         parameters: Mapping[str, nn.Parameter],
         plans: Sequence[Bucket],
         communicator: Communicator[torch.Tensor],
-        piece: int,
+        mesh: Mesh,
         is_ordered: bool,
     ) -> None:
-        self._piece = piece
+        self._mesh = mesh
         self._communicator = communicator
         self.is_ordered = is_ordered
         self._wire_dtype = WIRE_DTYPES.get(communicator.options.compress)
@@ -128,13 +129,21 @@ class Gradients:
     def _sum_in_order(self, bucket: FlatBucket) -> None:
         total = sum_pairwise(bucket.replicas)
         wire = total if self._wire_dtype is None else total.to(self._wire_dtype)
-        parts = wire[None]
-        for axis in bucket.plan.axes:
-            parts = self._communicator.all_gather(parts, axis, 0)
-        summed = sum_pairwise([part.float() for part in parts])
-        bucket.flat.copy_(summed)
-        if bucket.plan.num_pieces > 1:
-            bucket.piece.copy_(summed.chunk(bucket.plan.num_pieces)[self._piece])
+        for axis in reversed(bucket.plan.axes):
+            wire = self._all_reduce_in_order(wire, axis)
+        bucket.flat.copy_(wire)
+
+    def _all_reduce_in_order(self, tensor: torch.Tensor, axis: str) -> torch.Tensor:
+        """Returns the sum over the cards of an axis, each element's terms added pairwise in their order, float32.
+
+        Every card gets all terms of its part, adds them up and gives the sums to the others: as many bytes as an
+        all-reduce that is free to choose its order.
+        """
+        size = self._mesh.size(axis)
+        padded = F.pad(tensor, (0, -len(tensor) % size))
+        terms = self._communicator.all_to_all(padded, axis, 0, 0).view(size, -1)
+        own = sum_pairwise([term.float() for term in terms])
+        return self._communicator.all_gather(own, axis, 0)[: len(tensor)]
 
     def _filled(self, bucket: FlatBucket) -> None:
         bucket.missing -= 1

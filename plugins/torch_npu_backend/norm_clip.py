@@ -37,15 +37,14 @@ class NormClip:
         shares: list[float] = []
         for bucket in gradients.buckets:
             names = bucket.plan.names
-            if bucket.plan.num_pieces > 1 and not gradients.is_ordered:
+            if bucket.plan.num_pieces > 1:
                 self._gradients.append(bucket.piece)
                 shares.append(1.0)
             else:
                 self._gradients += views_like([parameters[name] for name in names], bucket.flat)
                 shares += [1.0 / layout.num_copies(name) for name in names]
         self._shares = torch.tensor(shares, device=self._gradients[0].device)
-        # Sums that are taken in order stand whole on every card, and so does their norm, in the same order.
-        axes = () if gradients.is_ordered else (*layout.sharded_axes, *layout.state_axes)
+        axes = (*layout.sharded_axes, *layout.state_axes)
         self._axes = tuple(axis for axis in axes if layout.mesh.size(axis) > 1)
         self._communicator = communicator
 

@@ -7,14 +7,16 @@ import sys
 from rich.console import Console
 
 from core.config.assembly import assemble
-from core.config.compose import compose_run_config
 from core.launching.command_line import run_command
+from core.planning.arguments import parse_arguments
 from core.planning.report import plan_report
+from core.planning.scaling import predict_scaling, scaling_report
 from core.plugin_system.catalogue import load_catalogue, warn_of_failures
 
-USAGE = """python -m core.plan [KEY=VALUE ...]
+USAGE = """python -m core.plan [KEY=VALUE ...] [hardware=NAME [hardware.KEY=VALUE ...]]
 
 Prints mesh, placements, bytes per card and bytes on the wire for a run with the same arguments as core.train takes.
+With hardware=NAME, of conf/hardware/, it predicts the time of a step; cards=1,8,64 then compares numbers of cards.
 Needs no framework and starts nothing."""
 
 
@@ -24,15 +26,20 @@ def main() -> int:
 
 
 def plan() -> int:
-    """Composes the config, lays the model over the cards and prints the report."""
+    """Composes the config, lays the model over the cards and prints the report, or how a run would scale."""
     arguments = sys.argv[1:]
     if any(argument in ("-h", "--help") for argument in arguments):
         print(USAGE)
         return 0
     catalogue = load_catalogue()
     warn_of_failures(catalogue)
-    assembly = assemble(compose_run_config(arguments), catalogue)
-    Console(soft_wrap=False).print(plan_report(assembly, catalogue))
+    asked = parse_arguments(arguments)
+    console = Console(soft_wrap=False)
+    if len(asked.cards) == 1:
+        console.print(plan_report(assemble(asked.config, catalogue), catalogue))
+    if asked.hardware is not None:
+        scaling = predict_scaling(asked.config, asked.cards, catalogue, asked.hardware)
+        console.print(scaling_report(asked.config, scaling, asked.hardware))
     return 0
 
 

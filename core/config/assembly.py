@@ -22,6 +22,7 @@ from core.contracts import (
     StepSpec,
     Transform,
 )
+from core.contracts.communicator import CommunicatorOptions
 from core.errors import ConfigError, DeviceError
 from core.layout import Flow, Layout, StepSize, build_flow
 from core.plugin_system import Catalogue, Registry
@@ -58,16 +59,20 @@ class Assembly:
     @property
     def step_size(self) -> StepSize:
         """What a step's bytes depend on beside spec and layout."""
-        options = self.communicator.options
-        return StepSize(
-            global_batch=self.global_batch,
-            shards=self.step.shards,
-            accumulate=self.step.accumulate,
-            clips=self.step.clip_norm is not None,
-            bucket_mb=options.bucket_mb,
-            gradient_bytes=options.compress.gradient_bytes,
-            activation_bytes=self.step.precision.compute_bytes,
-        )
+        return build_step_size(self.step, self.communicator.options, self.global_batch)
+
+
+def build_step_size(step: StepSpec, options: CommunicatorOptions, global_batch: int) -> StepSize:
+    """Returns what the bytes of a step with `global_batch` samples depend on."""
+    return StepSize(
+        global_batch=global_batch,
+        shards=step.shards,
+        accumulate=step.accumulate,
+        clips=step.clip_norm is not None,
+        bucket_mb=options.bucket_mb,
+        gradient_bytes=options.compress.gradient_bytes,
+        activation_bytes=step.precision.compute_bytes,
+    )
 
 
 def optimizers() -> Registry[type[Optimizer]]:

@@ -22,12 +22,14 @@ class Payload:
     Attributes:
         collective: all_reduce, all_gather, reduce_scatter or all_to_all.
         purpose: gradients, activations, statistics (of batch norm), norm (of the gradients) or weights.
+        axes: The axes along which the cards that take part differ.
         group_size: Number of cards that take part.
         payload_bytes: Size of the full tensor that is reduced, gathered, scattered or exchanged within one group.
     """
 
     collective: str
     purpose: str
+    axes: tuple[str, ...]
     group_size: int
     payload_bytes: int
 
@@ -74,7 +76,7 @@ def wire_bytes(collective: str, group_size: int, payload_bytes: int) -> float:
 
 
 def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> tuple[Payload, ...]:
-    """Returns what one step carries, in no order that means anything."""
+    """Returns what one step carries; gradients in the order in which the backward pass fills their buckets."""
     found = [
         *_norm_payloads(layout, size),
         *_activation_payloads(spec, layout, flow, size),
@@ -87,7 +89,7 @@ def step_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -
 def _norm_payloads(layout: Layout, size: StepSize) -> Iterator[Payload]:
     axes = (*layout.sharded_axes, *layout.state_axes)
     if size.clips and axes:
-        yield Payload(ALL_REDUCE, NORM, _cards(layout, axes), FP32_BYTES)
+        yield _over(layout, axes, ALL_REDUCE, NORM, FP32_BYTES)
 
 
 def _activation_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> Iterator[Payload]:
@@ -100,7 +102,7 @@ def _activation_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: Step
         full = math.prod(shape) * (size.global_batch // others) * number
         for collective in (move.forward, move.backward):
             if collective not in (IDENTITY, SLICE):
-                yield Payload(collective, ACTIVATIONS, layout.mesh.size(move.axis), full)
+                yield _over(layout, (move.axis,), collective, ACTIVATIONS, full)
 
 
 def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Iterator[Payload]:
@@ -122,25 +124,24 @@ def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Ite
         for _ in range(size.accumulate):
             yield from _gathering(layout, axes, own, STATISTICS)
             if size.shards is None:
-                yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), pair)
+                yield _over(layout, axes, ALL_REDUCE, STATISTICS, pair)
             else:
                 yield from _gathering(layout, axes, own, STATISTICS)
     if local:
-        yield Payload(ALL_REDUCE, STATISTICS, _cards(layout, axes), local * size.accumulate)
+        yield _over(layout, axes, ALL_REDUCE, STATISTICS, local * size.accumulate)
 
 
 def _gradient_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> Iterator[Payload]:
     for bucket in gradient_buckets(spec, layout, flow, size.bucket_mb):
-        cards = _cards(layout, bucket.axes)
         carried = bucket.num_elements * size.gradient_bytes
         if size.shards is not None:
             yield from _ordered_sum(layout, bucket, size)
         elif layout.state_axes:
-            yield Payload(REDUCE_SCATTER, GRADIENTS, cards, carried)
+            yield _over(layout, bucket.axes, REDUCE_SCATTER, GRADIENTS, carried)
         elif bucket.axes:
-            yield Payload(ALL_REDUCE, GRADIENTS, cards, carried)
+            yield _over(layout, bucket.axes, ALL_REDUCE, GRADIENTS, carried)
         if layout.state_axes:
-            yield Payload(ALL_GATHER, WEIGHTS, cards, bucket.num_bytes)
+            yield _over(layout, bucket.axes, ALL_GATHER, WEIGHTS, bucket.num_bytes)
 
 
 def _ordered_sum(layout: Layout, bucket: Bucket, size: StepSize) -> Iterator[Payload]:
@@ -149,8 +150,8 @@ def _ordered_sum(layout: Layout, bucket: Bucket, size: StepSize) -> Iterator[Pay
     for axis in reversed(bucket.axes):
         cards = layout.mesh.size(axis)
         padded = -(-bucket.num_elements // cards) * cards
-        yield Payload(ALL_TO_ALL, GRADIENTS, cards, padded * number * cards)
-        yield Payload(ALL_GATHER, GRADIENTS, cards, padded * FP32_BYTES)
+        yield _over(layout, (axis,), ALL_TO_ALL, GRADIENTS, padded * number * cards)
+        yield _over(layout, (axis,), ALL_GATHER, GRADIENTS, padded * FP32_BYTES)
         number = FP32_BYTES
 
 
@@ -158,11 +159,13 @@ def _gathering(layout: Layout, axes: Iterable[str], own: int, purpose: str) -> I
     """Yields what gathers every card's `own` bytes along `axes`, one axis after the other."""
     for axis in axes:
         own *= layout.mesh.size(axis)
-        yield Payload(ALL_GATHER, purpose, layout.mesh.size(axis), own)
+        yield _over(layout, (axis,), ALL_GATHER, purpose, own)
 
 
-def _cards(layout: Layout, axes: Iterable[str]) -> int:
-    return math.prod(layout.mesh.size(axis) for axis in axes)
+def _over(layout: Layout, axes: tuple[str, ...], collective: str, purpose: str, payload_bytes: int) -> Payload:
+    """Returns a collective over the groups along `axes`."""
+    cards = math.prod(layout.mesh.size(axis) for axis in axes)
+    return Payload(collective, purpose, axes, cards, payload_bytes)
 
 
 def total_wire_bytes(payloads: Iterable[Payload]) -> float:

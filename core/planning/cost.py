@@ -1,15 +1,13 @@
-"""Bytes that a layout holds on a card and puts on the wire."""
+"""Bytes that a layout puts on the wire, and what other sharders would."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from core.config.assembly import Assembly
 from core.contracts import Sharder
 from core.errors import AnycardError
 from core.layout import Layout, StepSize, build_flow, step_payloads
-from core.layout.buckets import FP32_BYTES
 from core.layout.traffic import total_wire_bytes
 from core.plugin_system import Catalogue
 from core.spec import ModelSpec
@@ -18,31 +16,11 @@ MOST_BATCH = 2**20
 
 
 @dataclass(frozen=True)
-class CardMemory:
-    """Bytes on one card, float32."""
-
-    weights: int
-    gradients: int
-    optimizer: int
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.gradients + self.optimizer
-
-
-@dataclass(frozen=True)
 class Alternative:
     """Another sharder on the same cards: its layout, and the bytes that each card would send a step."""
 
     layout: Layout
     wire_bytes: float
-
-
-def card_memory(assembly: Assembly) -> CardMemory:
-    """Returns what one card holds of the model and its optimizer; the same on every card."""
-    elements = sum(math.prod(assembly.layout.local_shape(parameter)) for parameter in assembly.spec.parameters)
-    size = elements * FP32_BYTES
-    return CardMemory(weights=size, gradients=size, optimizer=size * len(assembly.optimizer.slots))
 
 
 def layout_wire_bytes(spec: ModelSpec, layout: Layout, size: StepSize) -> float:

@@ -12,7 +12,9 @@ from core.config.assembly import Assembly
 from core.launching.start_table import parameter_table
 from core.launching.tables import build_table
 from core.layout import Payload, step_payloads, wire_bytes
-from core.planning.cost import alternatives, break_even, card_memory, layout_wire_bytes
+from core.planning.activations import activation_bytes
+from core.planning.cost import alternatives, break_even, layout_wire_bytes
+from core.planning.memory import card_memory
 from core.plugin_system import Catalogue
 
 
@@ -29,10 +31,21 @@ def plan_report(assembly: Assembly, catalogue: Catalogue) -> RenderableType:
 
 
 def _memory_table(assembly: Assembly) -> Table:
-    memory = card_memory(assembly)
-    columns = ("weights", "gradients", f"optimizer ({assembly.optimizer.name})", "together")
-    table = build_table(columns, right=columns, title="bytes on each card")
-    table.add_row(*(f"{size:,}" for size in (memory.weights, memory.gradients, memory.optimizer, memory.total)))
+    spec, layout, flow, step = assembly.spec, assembly.layout, assembly.flow, assembly.step
+    memory = card_memory(spec, layout, flow, step, assembly.step_size.bucket_mb)
+    activations = activation_bytes(spec, layout, flow, step, assembly.global_batch)
+    table = build_table(("on each card", "bytes"), right=("bytes",), title="memory")
+    for name, size in (
+        ("weights", memory.weights),
+        ("gradients", memory.gradients),
+        (f"optimizer ({assembly.optimizer.name})", memory.optimizer),
+        ("buffers", memory.buffers),
+        ("average", memory.average),
+    ):
+        if size:
+            table.add_row(name, f"{size:,}")
+    table.add_row("together", f"{memory.total:,}", style="bold")
+    table.add_row("activations", f"about {activations:,}")
     return table
 
 
@@ -65,6 +78,9 @@ def _advice(assembly: Assembly, catalogue: Catalogue) -> Iterator[str]:
             f"sharder={other.layout.sharder} would move fewer bytes: {other.wire_bytes:,.0f} a card and step, "
             f"{own / other.wire_bytes:.2f} times fewer at {assembly.global_batch} samples a step."
         )
+        more = assembly.layout.num_batch_shards // max(other.layout.num_batch_shards, 1)
+        if more > 1:
+            yield f"  But each card would run {more} times as many samples."
         turn = break_even(assembly.spec, assembly.layout, other.layout, assembly.step_size)
         if turn:
             yield f"  {assembly.layout.sharder} moves fewer than {other.layout.sharder} below {turn} samples a step."

@@ -57,14 +57,8 @@ class TorchEngine(Engine):
         self._step = request.step
         self._precision = MixedPrecision(request.step.precision, device)
         buckets = gradient_buckets(spec, layout, request.flow, communicator.options.bucket_mb)
-        self._gradients = Gradients(
-            self._parameters,
-            buckets,
-            communicator,
-            layout.mesh,
-            self._shard,
-            is_ordered=request.step.shards is not None,
-        )
+        is_ordered = request.step.shards is not None
+        self._gradients = Gradients(self._parameters, buckets, communicator, layout.mesh, is_ordered)
         self._optimizer = OptimizerState(
             request.step.optimizer, self._parameters, self._gradients, communicator, self._shard
         )
@@ -86,6 +80,7 @@ class TorchEngine(Engine):
             named = replica.parameters_by_name
             for name, parameter in self._parameters.items():
                 named[name].data = parameter.data
+            replica.share_buffers(self._model)
             self._gradients.add_replica(named)
             yield replica
 

@@ -71,6 +71,12 @@ class Program(nn.Module):
         """Returns the module of a layer that holds parameters."""
         return self._members[layer]
 
+    def share_buffers(self, other: Program) -> None:
+        """Takes the buffers of another program of the same layers, which leaves them in memory once."""
+        for name, module in self._members.items():
+            for own, buffer in other.member(name).named_buffers():
+                module.register_buffer(own, buffer)
+
     def forward(self, samples: torch.Tensor) -> torch.Tensor:
         return run_together([self], [samples])[0]
 

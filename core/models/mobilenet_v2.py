@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.contracts import Model, ModelOptions
-from core.errors import ConfigError, SpecError
+from core.models.convnet import ConvNet, ConvNetOptions
 from core.spec import (
     Add,
-    BatchNorm2d,
-    Conv2d,
     Dropout,
     GlobalAvgPool2d,
     Layer,
@@ -28,19 +24,13 @@ FIRST_CHANNELS, LAST_CHANNELS = 32, 1280
 
 
 @dataclass(kw_only=True)
-class MobileNetV2Options(ModelOptions):
+class MobileNetV2Options(ConvNetOptions):
     """The options of model=mobilenet_v2."""
 
-    sync_batch_norm: bool = True  # statistics over all cards' rows; false: each card's own, faster, another curve
     dropout: float = 0.2  # before the classifier
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.dropout < 1:
-            raise ConfigError("'model.dropout' is out of range.", received=self.dropout, allowed="a number in [0, 1)")
 
-
-class MobileNetV2(Model):
+class MobileNetV2(ConvNet):
     """Inverted residuals with linear bottlenecks, with torchvision's names and initial values.
 
     Source: Sandler et al. 2018, arXiv:1801.04381; `torchvision.models.mobilenetv2` (0.28).
@@ -50,17 +40,8 @@ class MobileNetV2(Model):
     Options = MobileNetV2Options
 
     def spec(self, sample: SampleSpec) -> ModelSpec:
-        if len(sample.shape) != 3:
-            raise SpecError(
-                f"Model '{self.name}' takes images.",
-                received=f"samples of shape {sample.shape}",
-                allowed="(channels, height, width)",
-                remedy="Choose another data set.",
-            )
+        self._check_images(sample)
         return ModelSpec(self.name, sample, tuple(self._layers(sample)), head="classifier.1")
-
-    def canonical_name(self, published: str) -> str | None:
-        return None if published.endswith(".num_batches_tracked") else published
 
     def _layers(self, sample: SampleSpec) -> Iterator[Layer]:
         yield from self._unit("features.0", sample.shape[0], FIRST_CHANNELS, 3, 2)
@@ -91,7 +72,7 @@ class MobileNetV2(Model):
         yield from self._unit(f"{name}.conv.{position}", hidden, hidden, 3, stride, groups=hidden)
         position += 1
         yield self._conv(f"{name}.conv.{position}", hidden, outputs, 1, 1, 1)
-        yield BatchNorm2d(f"{name}.conv.{position + 1}", outputs, synchronized=self.options.sync_batch_norm)
+        yield self._norm(f"{name}.conv.{position + 1}", outputs)
         if stride == 1 and channels == outputs:
             yield Add(f"{name}.add", inputs=(before, f"{name}.conv.{position + 1}"))
 
@@ -106,18 +87,5 @@ class MobileNetV2(Model):
     ) -> Iterator[Layer]:
         """Yields convolution, batch norm and ReLU6."""
         yield self._conv(f"{name}.0", inputs, outputs, kernel, stride, groups)
-        yield BatchNorm2d(f"{name}.1", outputs, synchronized=self.options.sync_batch_norm)
+        yield self._norm(f"{name}.1", outputs)
         yield ReLU6(f"{name}.2")
-
-    def _conv(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, groups: int) -> Conv2d:
-        return Conv2d(
-            name,
-            inputs,
-            outputs,
-            kernel,
-            stride=stride,
-            padding=kernel // 2,
-            groups=groups,
-            bias=False,
-            initializer=Normal(math.sqrt(2.0 / (outputs * kernel**2 / groups))),
-        )

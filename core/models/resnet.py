@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from core.contracts import Model, ModelOptions
-from core.errors import ConfigError, SpecError
+from core.models.convnet import ConvNet, ConvNetOptions
 from core.spec import (
     Add,
-    BatchNorm2d,
-    Conv2d,
     Dropout,
     GlobalAvgPool2d,
     Layer,
     Linear,
     MaxPool2d,
     ModelSpec,
-    Normal,
     ReLU,
     SampleSpec,
 )
 
 WIDTHS = (64, 128, 256, 512)
 SMALL_IMAGE = 64  # below this side the stem keeps the resolution
-LEAST_SIDE = 8
 
 
 class Stem(Enum):
@@ -39,20 +33,13 @@ class Stem(Enum):
 
 
 @dataclass(kw_only=True)
-class ResNetOptions(ModelOptions):
+class ResNetOptions(ConvNetOptions):
     """The options of model=resnet18 and model=resnet50."""
 
     stem: Stem = Stem.auto
-    sync_batch_norm: bool = True  # statistics over all cards' rows; false: each card's own, faster, another curve
-    dropout: float = 0.0  # before the classifier
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.dropout < 1:
-            raise ConfigError("'model.dropout' is out of range.", received=self.dropout, allowed="a number in [0, 1)")
 
 
-class ResNet(Model):
+class ResNet(ConvNet):
     """A residual network with torchvision's names and initial values.
 
     Source: He, Zhang, Ren, Sun 2015, arXiv:1512.03385; `torchvision.models.resnet` (0.28), whose bottlenecks have their
@@ -60,21 +47,13 @@ class ResNet(Model):
     """
 
     Options = ResNetOptions
+    least_side = 8
     blocks: ClassVar[tuple[int, ...]]
     is_bottleneck: ClassVar[bool]
 
     def spec(self, sample: SampleSpec) -> ModelSpec:
-        if len(sample.shape) != 3 or min(sample.shape[1:]) < LEAST_SIDE:
-            raise SpecError(
-                f"Model '{self.name}' takes images of at least {LEAST_SIDE}x{LEAST_SIDE}.",
-                received=f"samples of shape {sample.shape}",
-                allowed="(channels, height, width)",
-                remedy="Set data.resize, or choose another data set.",
-            )
+        self._check_images(sample)
         return ModelSpec(self.name, sample, tuple(self._layers(sample)), head="fc")
-
-    def canonical_name(self, published: str) -> str | None:
-        return None if published.endswith(".num_batches_tracked") else published
 
     def _layers(self, sample: SampleSpec) -> Iterator[Layer]:
         yield from self._stem(sample)
@@ -124,22 +103,6 @@ class ResNet(Model):
             taken, inputs = f"{name}.relu{number}", outputs
         yield Add(f"{name}.add", inputs=(f"{name}.bn{len(convolutions)}", shortcut))
         yield ReLU(f"{name}.relu_out")
-
-    def _conv(self, name: str, inputs: int, outputs: int, kernel: int, stride: int, takes: str = "") -> Conv2d:
-        return Conv2d(
-            name,
-            inputs,
-            outputs,
-            kernel,
-            stride=stride,
-            padding=kernel // 2,
-            bias=False,
-            initializer=Normal(math.sqrt(2.0 / (outputs * kernel**2))),
-            inputs=(takes,) if takes else (),
-        )
-
-    def _norm(self, name: str, channels: int) -> BatchNorm2d:
-        return BatchNorm2d(name, channels, synchronized=self.options.sync_batch_norm)
 
 
 class ResNet18(ResNet):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,7 +14,7 @@ from core.config.assembly import Assembly, assemble
 from core.config.schema import RunConfig
 from core.errors import AnycardError
 from core.launching.tables import build_table
-from core.planning.activations import activation_bytes
+from core.planning.activations import activation_bytes, knows_activations
 from core.planning.hardware import Hardware
 from core.planning.memory import card_memory
 from core.planning.step_time import StepTime, step_time
@@ -31,13 +32,15 @@ class Prediction:
         cards: How many.
         global_batch: Samples in one update.
         time: Of one step.
-        memory_bytes: On one card, activations included.
+        memory_bytes: On one card, activations included where they are known.
+        knows_activations: Whether they are.
     """
 
     cards: int
     global_batch: int
     time: StepTime
     memory_bytes: int
+    knows_activations: bool = True
 
     @property
     def samples_per_s(self) -> float:
@@ -71,11 +74,14 @@ def predict(assembly: Assembly, hardware: Hardware) -> Prediction:
         global_batch=assembly.global_batch,
         time=step_time(spec, layout, flow, step, assembly.step_size, hardware),
         memory_bytes=memory.total + activation_bytes(spec, layout, flow, step, assembly.global_batch),
+        knows_activations=knows_activations(spec),
     )
 
 
-def predict_scaling(config: RunConfig, cards: Sequence[int], catalogue: Catalogue, hardware: Hardware) -> Scaling:
-    """Returns predictions for each number of cards.
+def predict_scaling(
+    config: RunConfig, cards: Sequence[int], catalogue: Catalogue, hardware: Hardware, folder: Path | None = None
+) -> Scaling:
+    """Returns predictions for each number of cards; `folder` keeps the description of a user's class from one to the next.
 
     Raises:
         AnycardError: None of them can be had; the first one's error.
@@ -85,7 +91,7 @@ def predict_scaling(config: RunConfig, cards: Sequence[int], catalogue: Catalogu
     error: AnycardError | None = None
     for count in sorted(set(cards)):
         try:
-            predictions[count] = predict(assemble(replace(config, cards=count), catalogue), hardware)
+            predictions[count] = predict(assemble(replace(config, cards=count), catalogue, folder), hardware)
         except AnycardError as caught:
             problems[count] = caught.problem
             error = error or caught
@@ -99,6 +105,8 @@ def scaling_report(config: RunConfig, scaling: Scaling, hardware: Hardware) -> R
     lines = [Text(f"cards={count}: {problem}") for count, problem in scaling.problems.items()]
     if any(one.memory_bytes > hardware.memory_bytes for one in scaling.predictions.values()):
         lines.append(Text(f"! does not fit: a card has {hardware.memory_bytes / GIB:.1f} GiB"))
+    if not scaling.first.knows_activations:
+        lines.append(Text("'GiB' leaves out the activations, which nobody knows of a class of your own."))
     peak = getattr(hardware.flops_per_s, config.precision.value)
     lines.append(
         Text(

@@ -129,9 +129,9 @@ class Backend(Plugged, ABC):
     """A framework.
 
     System rules: `probe`, `default_communicator`, `launch_command` and `describe_command` are called in the parent and
-    import no framework; the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`. With launcher=external
-    the parent, of which there is then one a rank, asks `read_rank` too. Ranks are processes, one a card, that end with
-    their launcher.
+    import no framework; the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`.
+    With launcher=external the parent, of which there is then one a rank, asks `read_rank` too. Ranks are processes, one
+    a card, that end with their launcher.
 
     Attributes:
         devices: The device kinds that it can run on, the preferred one first.
@@ -160,8 +160,8 @@ class Backend(Plugged, ABC):
     def describe_command(self, request: DescribeRequest) -> LaunchCommand | None:
         """Returns the command that imports a user's class and describes it, in a process of its own.
 
-        The process calls the class once, writes its tensors as `TENSORS_FILE` and a `Description` as `DESCRIPTION_FILE`,
-        and exits with 0; what is wrong with the class it writes into the description.
+        The process calls the class once, writes its tensors as `TENSORS_FILE` and a `Description` as
+        `DESCRIPTION_FILE`, and exits with 0; what is wrong with the class it writes into the description.
 
         Returns:
             None, unless overridden: the backend takes no classes of users.

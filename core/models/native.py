@@ -45,9 +45,10 @@ class Native(Model):
     It is called with `arguments`, takes a batch of samples as the transforms give them (float32 images (N, C, H, W), or
     int32 token ids (N, length)) and returns logits (N, num_classes). Cards split the batch; the class is whole on each.
 
-    Security: this is the one place where a config makes code of the user's run, since that is what it is for. The name is
-    imported, on the ranks and in a process that describes the class, and called with plain values; nothing else in the
-    config is evaluated. So a config with model=native deserves the trust of the code that it names.
+    Everywhere else names in a config are looked up in registries and nothing that it contains is executed. This is the
+    one exception, by explicit wish: the name is imported, on the ranks and in a process that describes the class, and
+    the class is called with plain values; nothing else is evaluated. A config with model=native deserves the trust of
+    the code that it names.
     """
 
     name = "native"

@@ -6,8 +6,8 @@ where they are moved; dropout's masks; attention's probabilities. Under mixed pr
 weights of convolutions and linear layers. Views (`Flatten`, `FirstToken`) share what they view.
 
 Left out are indices of max pooling, statistics, and what a pass needs but for a moment; a framework's kernels may keep
-more (float32 copies beside 16-bit ones) or less (the CPU's fused small convolutions). Of a user's class (`Native`) nothing is known. A card runs its rows in
-`accumulate` parts, and keeps those of one.
+more (float32 copies beside 16-bit ones) or less (the CPU's fused small convolutions). Of a user's class (`Native`)
+nothing is known. A card runs its rows in `accumulate` parts, and keeps those of one.
 """
 
 from __future__ import annotations

@@ -81,7 +81,14 @@ def predict(assembly: Assembly, hardware: Hardware) -> Prediction:
 def predict_scaling(
     config: RunConfig, cards: Sequence[int], catalogue: Catalogue, hardware: Hardware, folder: Path | None = None
 ) -> Scaling:
-    """Returns predictions for each number of cards; `folder` keeps the description of a user's class from one to the next.
+    """Returns predictions for each number of cards.
+
+    Args:
+        config: The run.
+        cards: Numbers of cards.
+        catalogue: What the config may name.
+        hardware: Of the cards.
+        folder: Keeps the description of a user's class from one number to the next; None: it is made for each.
 
     Raises:
         AnycardError: None of them can be had; the first one's error.

@@ -129,8 +129,8 @@ def with_notes(spec: ModelSpec, layout: Layout, shards: int | None) -> Layout:
             )
         if shards is not None and layer.buffers():
             raise ConfigError(
-                f"'batch.shards={shards}' cannot be had with a user's class that has buffers: each part of the batch "
-                "would change them, in an order that depends on the cards.",
+                f"'batch.shards={shards}' cannot be had with a user's class that has buffers or frozen parameters: the "
+                "parts of the batch run on replicas, which share trained parameters alone.",
                 received=", ".join(one.name for one in layer.buffers()[:3]),
                 remedy="Use batch.shards=null.",
             )

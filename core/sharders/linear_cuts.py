@@ -24,8 +24,8 @@ def cut_linear_layers(spec: ModelSpec, size: int, sharder: str) -> tuple[dict[st
     replicated.
 
     Raises:
-        LayoutError: The model is a user's class; or a linear layer or an attention's heads do not divide by `size`; says
-            which and which numbers of cards would do.
+        LayoutError: The model is a user's class; or a linear layer or an attention's heads do not divide by `size`:
+            says which, and which numbers of cards would do.
     """
     native = next((layer for layer in spec.layers if isinstance(layer, Native)), None)
     if native is not None:

@@ -78,6 +78,11 @@ def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
 def _describe(module: nn.Module, request: DescribeRequest) -> Description:
     groups: dict[str, list[TensorShape]] = {"trained": [], "frozen": [], "moving": []}
     parameters = dict(module.named_parameters())
+    extra = [name for name in module.state_dict() if name.rpartition(".")[2] == "_extra_state"]
+    if extra:
+        raise UnfitClass(
+            f"{request.target} has a state that no checkpoint here holds.", extra[0], "parameters and buffers"
+        )
     for name, tensor in _tensors(module).items():
         if nn.parameter.is_lazy(tensor):
             raise UnfitClass(f"'{name}' of {request.target} has no shape yet.", "a lazy module", "known sizes")

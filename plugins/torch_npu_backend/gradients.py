@@ -42,9 +42,9 @@ class Gradients:
     """All gradients of one rank.
 
     With more than one bucket to sum, each starts travelling as soon as the backward pass has filled it and those before
-    it, while the pass goes on: in one order on all ranks, whatever parameters a user's module leaves out of a step. With
-    one there is nothing to overlap and no hook is paid for. Where the optimizer's state is shared out,
-    the sums are scattered after the pass: each rank gets its piece.
+    it, while the pass goes on: in one order on all ranks, whatever parameters a user's module leaves out of a step.
+    With one there is nothing to overlap and no hook is paid for. Where the optimizer's state is shared out, the sums
+    are scattered after the pass: each rank gets its piece.
 
     Args:
         parameters: By canonical name.

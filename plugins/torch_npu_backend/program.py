@@ -65,8 +65,8 @@ class Program(nn.Module):
 
     @property
     def buffers_by_name(self) -> dict[str, torch.Tensor]:
-        """Buffers under their canonical names, and parameters that ask for no gradient; other tensors once the model has
-        moved to another device.
+        """Buffers, and parameters that ask for no gradient, under their canonical names; other tensors once the model
+        has moved to another device.
         """
         frozen = {name: t.detach() for name, t in self.parameters_by_name.items() if not t.requires_grad}
         buffers = {_joined(name, own): t for name, held in self._members.items() for own, t in held.named_buffers()}

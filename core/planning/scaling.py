@@ -112,13 +112,13 @@ def scaling_report(config: RunConfig, scaling: Scaling, hardware: Hardware) -> R
     lines = [Text(f"cards={count}: {problem}") for count, problem in scaling.problems.items()]
     if any(one.memory_bytes > hardware.memory_bytes for one in scaling.predictions.values()):
         lines.append(Text(f"! does not fit: a card has {hardware.memory_bytes / GIB:.1f} GiB"))
-    activations = "with" if scaling.first.knows_activations else "without (a class of your own says nothing of them)"
+    activations = "with" if scaling.first.knows_activations else "without"
     peak = getattr(hardware.flops_per_s, config.precision.value)
     lines.append(
         Text(
             f"Predicted, not measured: products at {hardware.efficiency:.0%} (assumed) of {peak / 1e12:g} TFLOP/s; "
             "rings by latency and bandwidth; all else takes no time. 'wire ms' is communication that computing does "
-            "not hide, 'GiB' one card's memory {activations} activations; speed-up and ideal are against "
+            f"not hide, 'GiB' one card's memory {activations} activations; speed-up and ideal are against "
             f"cards={scaling.first.cards}."
         )
     )

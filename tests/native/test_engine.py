@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the backend's framework is an extra")
 
+from safetensors.numpy import save_file  # noqa: E402
 from safetensors.torch import load_model, save_model  # noqa: E402
 
 from core.checkpoint import find_weights  # noqa: E402
-from core.contracts import SGD, Adam, TrainingState  # noqa: E402
+from core.contracts import SGD, Adam, Precision, TrainingState  # noqa: E402
 from core.errors import CheckpointError  # noqa: E402
 from core.models.native import Native, NativeOptions  # noqa: E402
 from core.spec import SampleSpec  # noqa: E402
@@ -134,8 +135,6 @@ def test_ordered_parts_run_on_replicas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("precision", ["amp_bf16", "amp_fp16"])
 def test_mixed_precision_reaches_the_module(tmp_path: Path, precision: str) -> None:
-    from core.contracts import Precision
-
     spec = described(tmp_path, "Plain", SampleSpec((1, 28, 28), 10))
     batches = window(2, 8, (1, 28, 28), 10)
     full = build_engine(spec, RULE).train(batches, np.full(2, 0.1)).losses
@@ -191,8 +190,6 @@ def test_published_weights_are_those_of_the_state_dict(tmp_path: Path) -> None:
     engine.load(state)
     target = Everything()
     written = tmp_path / "again.safetensors"
-    from safetensors.numpy import save_file
-
     gathered = engine.gather()
     save_file(gathered.parameters | gathered.buffers, written)
     load_model(target, written, strict=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
 
 from rich.console import Console
 
@@ -17,7 +19,7 @@ USAGE = """python -m core.plan [KEY=VALUE ...] [hardware=NAME [hardware.KEY=VALU
 
 Prints mesh, placements, bytes per card and bytes on the wire for a run with the same arguments as core.train takes.
 With hardware=NAME, of conf/hardware/, it predicts the time of a step; cards=1,8,64 then compares numbers of cards.
-Needs no framework and starts nothing."""
+Needs no framework and starts nothing, but for model=native, whose class a process imports and describes."""
 
 
 def main() -> int:
@@ -35,11 +37,13 @@ def plan() -> int:
     warn_of_failures(catalogue)
     asked = parse_arguments(arguments)
     console = Console(soft_wrap=False)
-    if len(asked.cards) == 1:
-        console.print(plan_report(assemble(asked.config, catalogue), catalogue))
-    if asked.hardware is not None:
-        scaling = predict_scaling(asked.config, asked.cards, catalogue, asked.hardware)
-        console.print(scaling_report(asked.config, scaling, asked.hardware))
+    with tempfile.TemporaryDirectory(prefix="anycard-") as folder:
+        if len(asked.cards) == 1:
+            console.print(plan_report(assemble(asked.config, catalogue, Path(folder)), catalogue))
+        if asked.hardware is None:
+            return 0
+        scaling = predict_scaling(asked.config, asked.cards, catalogue, asked.hardware, Path(folder))
+    console.print(scaling_report(asked.config, scaling, asked.hardware))
     return 0
 
 

@@ -13,7 +13,9 @@ from core.plugin_system.catalogue import KINDS
 from tests.commands import ROOT
 
 SOURCES = sorted(
-    path for folder in ("core", "plugins", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("core", "plugins", "examples", "benchmarks", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
 )
 
 

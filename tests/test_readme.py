@@ -70,6 +70,8 @@ def test_command(tmp_path: Path, command: str) -> None:
         first = run_shell("python -m core.train cards=4 steps=3 hydra.run.dir=first", tmp_path)
         assert first.returncode == 0, first.stderr
         command = command.replace("RUN_DIRECTORY", "first")
+    if "examples/" in command:
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
     if "core.train" in command and "--help" not in command:
         command += " steps=5"
     done = run_shell(command, tmp_path)

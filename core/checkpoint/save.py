@@ -30,7 +30,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
     Raises:
         CheckpointError: The disk is full or cannot be written; what was there before still stands.
-        PluginError: A tensor is not float32.
+        PluginError: A parameter or a moment is not float32.
     """
     with explained(f"Checkpoint {folder} could not be written"), committed(folder) as temporary:
         _write_files(temporary, checkpoint)
@@ -39,7 +39,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 def _write_files(folder: Path, checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     moments = {f"{slot}.{name}": array for slot, arrays in state.slots.items() for name, array in arrays.items()}
-    save_file(_storable(state.parameters | state.buffers), folder / MODEL_FILE)
+    save_file(_storable(state.parameters) | _in_order(state.buffers), folder / MODEL_FILE)
     save_file(_storable(moments), folder / OPTIMIZER_FILE)
     content = {
         "version": VERSION,
@@ -71,4 +71,8 @@ def _storable(arrays: Arrays) -> Arrays:
                 received=array.dtype,
                 allowed="float32",
             )
+    return _in_order(arrays)
+
+
+def _in_order(arrays: Arrays) -> Arrays:
     return {name: np.asarray(array, order="C") for name, array in arrays.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,12 @@ class PublishedWeights:
     fresh: tuple[str, ...]
 
     def load(self, spec: ModelSpec, seed: int) -> TrainingState:
-        """Returns the state before the first update, float32, converted from the file's own formats."""
+        """Returns the state before the first update, in the model's formats, converted from the file's own."""
         arrays = initial_tensors((item for item in _tensors(spec) if item.name in self.fresh), seed)
         with safe_open(self.path, framework="np") as file:
-            for canonical, published in self.names.items():
-                arrays[canonical] = _read(file, self.path, published)
+            for item in _tensors(spec):
+                if item.name in self.names:
+                    arrays[item.name] = _read(file, self.path, self.names[item.name], item.dtype)
         return TrainingState(
             {parameter.name: arrays[parameter.name] for parameter in spec.parameters},
             buffers={buffer.name: arrays[buffer.name] for buffer in spec.buffers},
@@ -59,7 +60,8 @@ def find_weights(model: Model, spec: ModelSpec) -> PublishedWeights | None:
     if options is None or options.weights is None:
         return None
     path = _locate(Path(options.weights).expanduser())
-    shapes = _read_shapes(path)
+    others = {item.name for item in _tensors(spec) if item.dtype != "float32"}
+    shapes = _read_shapes(path, lambda published: model.canonical_name(published) in others)
     names: dict[str, str] = {}
     unexpected: list[str] = []
     expected = {item.name: tuple(item.shape) for item in _tensors(spec)}
@@ -108,8 +110,9 @@ def _locate(path: Path) -> Path:
     return file
 
 
-def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of a file's tensors of floating-point numbers, from its header.
+def _read_shapes(path: Path, is_wanted: Callable[[str], bool]) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a file's tensors, from its header: those of floating-point numbers, and the others that are
+    wanted by name.
 
     Raises:
         CheckpointError: It is no safetensors file.
@@ -117,7 +120,11 @@ def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     try:
         with safe_open(path, framework="np") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            return {name: tuple(one.get_shape()) for name, one in slices.items() if one.get_dtype() in FLOATS}
+            return {
+                name: tuple(one.get_shape())
+                for name, one in slices.items()
+                if one.get_dtype() in FLOATS or is_wanted(name)
+            }
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{path} is no safetensors file.",
@@ -126,18 +133,17 @@ def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         ) from None
 
 
-def _read(file: Any, path: Path, name: str) -> npt.NDArray[np.float32]:
+def _read(file: Any, path: Path, name: str, dtype: str) -> npt.NDArray[Any]:
     one = file.get_slice(name)
     if one.get_dtype() != BFLOAT16:
-        array: npt.NDArray[np.float32] = np.ascontiguousarray(file.get_tensor(name), dtype=np.float32)
-        return array
+        return np.asarray(file.get_tensor(name), dtype=dtype, order="C")
     # NumPy knows no bfloat16: its 16 bits are the upper half of a float32.
     with path.open("rb") as raw:
         (size,) = struct.unpack("<Q", raw.read(HEADER_BYTES))
         begin, end = json.loads(raw.read(size))[name]["data_offsets"]
         raw.seek(HEADER_BYTES + size + begin)
         words = np.frombuffer(raw.read(end - begin), dtype="<u2").astype(np.uint32) << np.uint32(16)
-    return words.view(np.float32).reshape(one.get_shape())
+    return words.view(np.float32).reshape(one.get_shape()).astype(dtype, copy=False)
 
 
 def _tensors(spec: ModelSpec) -> tuple[ParameterSpec, ...]:

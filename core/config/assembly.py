@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from core.config.schedule import Constant, Cosine, Schedule, Step
 from core.config.schema import Choice, Device, OnNan, RunConfig
 from core.config.typed import build_typed
+from core.config.user_model import build_spec, with_notes
 from core.contracts import (
     SGD,
     Adam,
@@ -102,8 +104,14 @@ def build_plugged(catalogue: Catalogue, kind: str, choice: Choice) -> Any:
     return cls(build_typed(cls.Options, choice.options, kind))
 
 
-def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
+def assemble(config: RunConfig, catalogue: Catalogue, folder: Path | None = None) -> Assembly:
     """Builds and checks the parts of a run; a device or communicator "auto" is resolved.
+
+    Args:
+        config: The run.
+        catalogue: What it may name.
+        folder: Holds the description of a user's class, or gets it (model=native); None: initial values will not be
+            asked for.
 
     Raises:
         AnycardError: Whatever is wrong with the config, the data's headers, the layout or the device.
@@ -115,8 +123,8 @@ def assemble(config: RunConfig, catalogue: Catalogue) -> Assembly:
     rule = optimizers().get(config.optimizer.name)
     optimizer = build_typed(rule, config.optimizer.options, "optimizer")
     schedule = build_typed(schedules().get(config.schedule.name), config.schedule.options, "schedule")
-    spec = model.spec(dataset.sample_spec())
-    layout = sharder.plan(spec, config.cards)
+    spec = build_spec(model, backend, dataset.sample_spec(), config.seed, folder)
+    layout = with_notes(spec, sharder.plan(spec, config.cards), config.batch.shards)
     flow = build_flow(spec, layout)
     if config.batch.shards is not None:
         check_shards(spec, layout, flow, config.batch.shards)

@@ -10,15 +10,27 @@ from core.contracts.options import NoOptions, Plugged
 from core.contracts.sharder import Sharder
 from core.contracts.step import LossScale, Precision, StepSpec
 from core.contracts.transforms import Normalize, RandomAffine, RandomCrop, RandomFlip, Resize, Transform
+from core.contracts.user_class import (
+    DESCRIPTION_FILE,
+    TENSORS_FILE,
+    DescribeRequest,
+    Description,
+    TensorShape,
+    UserClass,
+)
 
 __all__ = [
+    "DESCRIPTION_FILE",
     "SGD",
+    "TENSORS_FILE",
     "Adam",
     "AdamW",
     "ArraySplit",
     "Backend",
     "Communicator",
     "Dataset",
+    "DescribeRequest",
+    "Description",
     "DeviceProbe",
     "Engine",
     "EngineRequest",
@@ -40,8 +52,10 @@ __all__ = [
     "Resize",
     "Sharder",
     "StepSpec",
+    "TensorShape",
     "TrainingState",
     "Transform",
+    "UserClass",
     "Window",
     "WindowResult",
 ]

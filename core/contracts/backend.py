@@ -13,6 +13,7 @@ from core.contracts.engine import Engine
 from core.contracts.options import Plugged
 from core.contracts.step import StepSpec
 from core.contracts.transforms import Transform
+from core.contracts.user_class import DescribeRequest
 from core.layout import Flow, Layout
 from core.spec import ModelSpec
 
@@ -127,10 +128,10 @@ class EngineRequest:
 class Backend(Plugged, ABC):
     """A framework.
 
-    System rules: `probe`, `default_communicator` and `launch_command` are called in the parent and import no framework;
-    the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`. With launcher=external
-    the parent, of which there is then one a rank, asks `read_rank` too. Ranks are processes, one a card, that end with
-    their launcher.
+    System rules: `probe`, `default_communicator`, `launch_command` and `describe_command` are called in the parent and
+    import no framework; the others are called once on each rank, in the order `read_rank`, `prepare`, `build_engine`.
+    With launcher=external the parent, of which there is then one a rank, asks `read_rank` too. Ranks are processes, one
+    a card, that end with their launcher.
 
     Attributes:
         devices: The device kinds that it can run on, the preferred one first.
@@ -155,6 +156,20 @@ class Backend(Plugged, ABC):
         Raises:
             DeviceError: The framework is not installed; names the extra that brings it.
         """
+
+    def describe_command(self, request: DescribeRequest) -> LaunchCommand | None:
+        """Returns the command that imports a user's class and describes it, in a process of its own.
+
+        The process calls the class once, writes its tensors as `TENSORS_FILE` and a `Description` as
+        `DESCRIPTION_FILE`, and exits with 0; what is wrong with the class it writes into the description.
+
+        Returns:
+            None, unless overridden: the backend takes no classes of users.
+
+        Raises:
+            DeviceError: The framework is not installed.
+        """
+        return None
 
     @abstractmethod
     def read_rank(self, device: str) -> RankInfo:

@@ -75,14 +75,14 @@ class TrainingState:
         parameters: Full parameters, float32.
         slots: The optimizer's tensors by slot and parameter, float32.
         num_updates: Updates done so far (the optimizer's t).
-        buffers: Tensors that training changes without a gradient (running statistics), float32.
+        buffers: Tensors that training changes without a gradient (running statistics), in their own formats.
         loss_scale: The loss scale under amp_fp16; None under other precisions.
     """
 
     parameters: dict[str, npt.NDArray[np.float32]]
     slots: dict[str, dict[str, npt.NDArray[np.float32]]] = field(default_factory=dict)
     num_updates: int = 0
-    buffers: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
+    buffers: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     loss_scale: LossScale | None = None
 
     @classmethod

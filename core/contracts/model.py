@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from core.contracts.options import Plugged
+from core.contracts.user_class import UserClass
 from core.errors import ConfigError
 from core.spec import ModelSpec, SampleSpec
 
@@ -44,8 +45,21 @@ class Model(Plugged, ABC):
         """Returns the network for samples of the given shape and number of classes.
 
         Raises:
-            SpecError: The model cannot take such samples.
+            SpecError: The model cannot take such samples; or it is a user's class, which a backend has to describe.
         """
+
+    def user_class(self, backend: str) -> UserClass | None:
+        """Returns the user's class that is the network on a backend; None, unless overridden: the network is data.
+
+        Raises:
+            ConfigError: There is none for this backend; names the key to set.
+        """
+        return None
+
+    @property
+    def head(self) -> str | None:
+        """Prefix of the names of a user's class that belong to the classes alone; None, unless overridden."""
+        return None
 
     def canonical_name(self, published: str) -> str | None:
         """Returns the canonical name of a tensor in published weights, None for one that the model has no use for."""

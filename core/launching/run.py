@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from core.checkpoint import CheckpointStore, find_checkpoint, find_weights, load
 from core.config.assembly import Assembly, assemble
 from core.config.freeze import save_frozen
 from core.config.schema import Device, RunConfig
+from core.contracts import DESCRIPTION_FILE, TENSORS_FILE
 from core.data import check_dataset
 from core.errors import ConfigError, RankFailedError
 from core.launching.command import launch_command
@@ -51,7 +53,13 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True, member: Member 
         AnycardError: The config cannot be run, or a rank failed.
         RunStopped: The user sent SIGINT or SIGTERM.
     """
-    assembly = assemble(config, load_catalogue())
+    with tempfile.TemporaryDirectory(prefix=".module-", dir=run_dir) as folder:
+        return _run(config, run_dir, is_alone, member or machine_of(config), Path(folder))
+
+
+def _run(config: RunConfig, run_dir: Path, is_alone: bool, member: Member, folder: Path) -> dict[str, Any]:
+    """Runs a config; a user's class is described into `folder` until the run is known to start."""
+    assembly = assemble(config, load_catalogue(), folder)
     stream = check_run(assembly)
     store = CheckpointStore(run_dir / "checkpoints", keep=config.checkpoint.keep)
     resume_from, notes = find_resume(assembly.config.resume, store)
@@ -60,9 +68,8 @@ def run(config: RunConfig, run_dir: Path, is_alone: bool = True, member: Member 
         checkpoint.check_fits(assembly.spec, assembly.step.slots)
         check_same_stream(stream, checkpoint.progress["stream"])
     assembly = replace(assembly, config=replace(assembly.config, resume=str(resume_from) if resume_from else "never"))
-    member = member or machine_of(config)
     command = launch_command(assembly, run_dir, member)
-    prepare_run_dir(assembly.config, run_dir)
+    prepare_run_dir(assembly.config, run_dir, folder)
     hidden = [name for _, backend, _ in load_catalogue().registries["backend"] for name in backend.modules]
     with (
         Gathering(run_dir, member, config) as gathering,
@@ -121,8 +128,15 @@ def find_resume(resume: str, store: CheckpointStore) -> tuple[Path | None, list[
     return path, [*(f"passed over a damaged checkpoint: {item}" for item in damaged), f"resume: continues from {path}"]
 
 
-def prepare_run_dir(config: RunConfig, run_dir: Path) -> None:
-    """Writes the frozen config, and clears what an earlier life of the run left for its processes."""
+def prepare_run_dir(config: RunConfig, run_dir: Path, folder: Path) -> None:
+    """Writes the frozen config, takes in the files of a described class from `folder`, and clears what an earlier life
+    of the run left for its processes.
+    """
+    for name in (TENSORS_FILE, DESCRIPTION_FILE):
+        if (folder / name).exists():
+            (folder / name).replace(run_dir / name)
+        else:
+            (run_dir / name).unlink(missing_ok=True)
     logs = run_dir / LOG_FOLDER
     logs.mkdir(exist_ok=True)
     for stale in (*logs.glob("*.jsonl"), *logs.glob(f"{BEACON}*.json"), logs / END_FILE, run_dir / STOP_FILE):

@@ -40,7 +40,7 @@ def serve(config: RunConfig, run_dir: Path, member: Member) -> None:
     service.join(config)
     try:
         _check_same(comparable(config), service.config, member)
-        assembly = assemble(load_frozen(run_dir), load_catalogue())
+        assembly = assemble(load_frozen(run_dir), load_catalogue(), run_dir)
         command = launch_command(assembly, run_dir, member)
     except BaseException as error:
         service.refuse(error)

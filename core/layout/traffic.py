@@ -10,9 +10,11 @@ from core.layout.buckets import DEFAULT_BUCKET_MB, FP32_BYTES, Bucket, gradient_
 from core.layout.flow import Flow
 from core.layout.layout import Layout
 from core.layout.transition import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, IDENTITY, REDUCE_SCATTER, SLICE
-from core.spec import INPUT, BatchNorm2d, ModelSpec
+from core.spec import INPUT, BatchNorm2d, ModelSpec, Native
 
 GRADIENTS, ACTIVATIONS, STATISTICS, NORM, WEIGHTS = "gradients", "activations", "statistics", "norm", "weights"
+
+INT64_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Ite
     if not axes:
         return
     local = 0
+    yield from _buffer_payloads(spec, layout, axes)
     for layer in spec.layers:
         if not isinstance(layer, BatchNorm2d):
             continue
@@ -129,6 +132,20 @@ def _statistics_payloads(spec: ModelSpec, layout: Layout, size: StepSize) -> Ite
                 yield from _gathering(layout, axes, own, STATISTICS)
     if local:
         yield _over(layout, axes, ALL_REDUCE, STATISTICS, local * size.accumulate)
+
+
+def _buffer_payloads(spec: ModelSpec, layout: Layout, axes: tuple[str, ...]) -> Iterator[Payload]:
+    """Yields what brings the buffers of users' classes together: a sum for each format of floating-point numbers, and
+    the gathering of all integers as int64.
+    """
+    moving = [buffer for layer in spec.layers if isinstance(layer, Native) for buffer in layer.moving]
+    floats = [buffer for buffer in moving if buffer.dtype.startswith("float")]
+    for dtype in dict.fromkeys(buffer.dtype for buffer in floats):
+        size = sum(buffer.num_bytes for buffer in floats if buffer.dtype == dtype)
+        yield _over(layout, axes, ALL_REDUCE, STATISTICS, size)
+    integers = sum(buffer.num_elements for buffer in moving if buffer not in floats)
+    if integers:
+        yield from _gathering(layout, axes, integers * INT64_BYTES, STATISTICS)
 
 
 def _gradient_payloads(spec: ModelSpec, layout: Layout, flow: Flow, size: StepSize) -> Iterator[Payload]:

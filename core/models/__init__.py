@@ -13,6 +13,7 @@ def anycard_models() -> Sequence[type[Model]]:
     from core.models.bert import Bert
     from core.models.lenet5 import LeNet5
     from core.models.mobilenet_v2 import MobileNetV2
+    from core.models.native import Native
     from core.models.resnet import ResNet18, ResNet50
 
-    return [LeNet5, ResNet18, ResNet50, MobileNetV2, Bert]
+    return [LeNet5, ResNet18, ResNet50, MobileNetV2, Bert, Native]

@@ -6,8 +6,8 @@ where they are moved; dropout's masks; attention's probabilities. Under mixed pr
 weights of convolutions and linear layers. Views (`Flatten`, `FirstToken`) share what they view.
 
 Left out are indices of max pooling, statistics, and what a pass needs but for a moment; a framework's kernels may keep
-more (float32 copies beside 16-bit ones) or less (the CPU's fused small convolutions). A card runs its rows in
-`accumulate` parts, and keeps those of one.
+more (float32 copies beside 16-bit ones) or less (the CPU's fused small convolutions). Of a user's class (`Native`)
+nothing is known. A card runs its rows in `accumulate` parts, and keeps those of one.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from core.spec import (
     Linear,
     MaxPool2d,
     ModelSpec,
+    Native,
     ReLU,
     ReLU6,
     Shape,
@@ -40,6 +41,11 @@ VIEWS = (Flatten, FirstToken)
 BY_INPUT = (Attention, BatchNorm2d, Conv2d, GELU, LayerNorm, Linear, MaxPool2d, ReLU6)  # need their inputs again
 BY_OUTPUT = (ReLU, Tanh)  # need their output again
 IN_PRODUCTS = (Conv2d, Linear)
+
+
+def knows_activations(spec: ModelSpec) -> bool:
+    """Returns whether it can be said what a model keeps: not of a user's class, which is known from outside alone."""
+    return not any(isinstance(layer, Native) for layer in spec.layers)
 
 
 def activation_bytes(spec: ModelSpec, layout: Layout, flow: Flow, step: StepSpec, global_batch: int) -> int:

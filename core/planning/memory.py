@@ -14,14 +14,14 @@ from core.spec import ModelSpec, ParameterSpec
 
 @dataclass(frozen=True)
 class CardMemory:
-    """Bytes on one card, float32; the same on every card of a layout.
+    """Bytes on one card, float32 but for a user's own buffers; the same on every card of a layout.
 
     Attributes:
         weights: The local parts of the parameters; whole flat buckets where the optimizer's state is shared.
         gradients: Flat buckets, one set for each part of the batch that the card computes, and beside them the card's
             piece of the sum where the optimizer's state is shared.
         optimizer: The rule's slots; the frameworks' own counters of updates, 4 bytes a tensor, are left out.
-        buffers: Running statistics.
+        buffers: Running statistics, and what a user's class holds without training it.
         average: The weights' moving average.
     """
 
@@ -58,7 +58,7 @@ def card_memory(
         weights=whole if is_shared else weights,
         gradients=parts * whole + (own if is_shared else 0),
         optimizer=len(step.optimizer.slots) * own,
-        buffers=sum(buffer.num_elements for buffer in spec.buffers) * FP32_BYTES,
+        buffers=sum(buffer.num_bytes for buffer in spec.buffers),
         average=0 if step.ema_decay is None else weights,
     )
 

@@ -12,7 +12,7 @@ from core.config.assembly import Assembly
 from core.launching.start_table import parameter_table
 from core.launching.tables import build_table
 from core.layout import Payload, step_payloads, wire_bytes
-from core.planning.activations import activation_bytes
+from core.planning.activations import activation_bytes, knows_activations
 from core.planning.cost import alternatives, break_even, layout_wire_bytes
 from core.planning.memory import card_memory
 from core.plugin_system import Catalogue
@@ -45,7 +45,9 @@ def _memory_table(assembly: Assembly) -> Table:
         if size:
             table.add_row(name, f"{size:,}")
     table.add_row("together", f"{memory.total:,}", style="bold")
-    table.add_row("activations", f"about {activations:,}")
+    table.add_row(
+        "activations", f"about {activations:,}" if knows_activations(spec) else "unknown: a class of your own"
+    )
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,7 +14,7 @@ from core.config.assembly import Assembly, assemble
 from core.config.schema import RunConfig
 from core.errors import AnycardError
 from core.launching.tables import build_table
-from core.planning.activations import activation_bytes
+from core.planning.activations import activation_bytes, knows_activations
 from core.planning.hardware import Hardware
 from core.planning.memory import card_memory
 from core.planning.step_time import StepTime, step_time
@@ -31,13 +32,15 @@ class Prediction:
         cards: How many.
         global_batch: Samples in one update.
         time: Of one step.
-        memory_bytes: On one card, activations included.
+        memory_bytes: On one card, activations included where they are known.
+        knows_activations: Whether they are.
     """
 
     cards: int
     global_batch: int
     time: StepTime
     memory_bytes: int
+    knows_activations: bool = True
 
     @property
     def samples_per_s(self) -> float:
@@ -71,11 +74,21 @@ def predict(assembly: Assembly, hardware: Hardware) -> Prediction:
         global_batch=assembly.global_batch,
         time=step_time(spec, layout, flow, step, assembly.step_size, hardware),
         memory_bytes=memory.total + activation_bytes(spec, layout, flow, step, assembly.global_batch),
+        knows_activations=knows_activations(spec),
     )
 
 
-def predict_scaling(config: RunConfig, cards: Sequence[int], catalogue: Catalogue, hardware: Hardware) -> Scaling:
+def predict_scaling(
+    config: RunConfig, cards: Sequence[int], catalogue: Catalogue, hardware: Hardware, folder: Path | None = None
+) -> Scaling:
     """Returns predictions for each number of cards.
+
+    Args:
+        config: The run.
+        cards: Numbers of cards.
+        catalogue: What the config may name.
+        hardware: Of the cards.
+        folder: Keeps the description of a user's class from one number to the next; None: it is made for each.
 
     Raises:
         AnycardError: None of them can be had; the first one's error.
@@ -85,7 +98,7 @@ def predict_scaling(config: RunConfig, cards: Sequence[int], catalogue: Catalogu
     error: AnycardError | None = None
     for count in sorted(set(cards)):
         try:
-            predictions[count] = predict(assemble(replace(config, cards=count), catalogue), hardware)
+            predictions[count] = predict(assemble(replace(config, cards=count), catalogue, folder), hardware)
         except AnycardError as caught:
             problems[count] = caught.problem
             error = error or caught
@@ -99,12 +112,13 @@ def scaling_report(config: RunConfig, scaling: Scaling, hardware: Hardware) -> R
     lines = [Text(f"cards={count}: {problem}") for count, problem in scaling.problems.items()]
     if any(one.memory_bytes > hardware.memory_bytes for one in scaling.predictions.values()):
         lines.append(Text(f"! does not fit: a card has {hardware.memory_bytes / GIB:.1f} GiB"))
+    activations = "with" if scaling.first.knows_activations else "without"
     peak = getattr(hardware.flops_per_s, config.precision.value)
     lines.append(
         Text(
             f"Predicted, not measured: products at {hardware.efficiency:.0%} (assumed) of {peak / 1e12:g} TFLOP/s; "
             "rings by latency and bandwidth; all else takes no time. 'wire ms' is communication that computing does "
-            "not hide, 'GiB' one card's memory with activations; speed-up and ideal are against "
+            f"not hide, 'GiB' one card's memory {activations} activations; speed-up and ideal are against "
             f"cards={scaling.first.cards}."
         )
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from core.errors import LayoutError
 from core.layout import Placement, Replicate, Shard
-from core.spec import Attention, BoundLayer, Embedding, Linear, ModelSpec
+from core.spec import Attention, BoundLayer, Embedding, Linear, ModelSpec, Native
 
 MOST_CARDS_TO_SUGGEST = 16
 
@@ -24,9 +24,17 @@ def cut_linear_layers(spec: ModelSpec, size: int, sharder: str) -> tuple[dict[st
     replicated.
 
     Raises:
-        LayoutError: A linear layer or an attention's heads do not divide by `size`; says which and which numbers of
-            cards would do.
+        LayoutError: The model is a user's class; or a linear layer or an attention's heads do not divide by `size`:
+            says which, and which numbers of cards would do.
     """
+    native = next((layer for layer in spec.layers if isinstance(layer, Native)), None)
+    if native is not None:
+        raise LayoutError(
+            f"Sharder '{sharder}' cannot cut a user's class: it is whole on every card.",
+            received=f"model '{spec.name}', {native.target}",
+            allowed="a sharder that only splits the batch",
+            remedy="Use sharder=data_parallel or sharder=zero1.",
+        )
     cuts = _cuts(spec)
     for what, count, side in _divided(spec, cuts):
         if count % size:

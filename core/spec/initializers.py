@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import safe_open
 
 from core.randomness import uniform
 
@@ -69,6 +71,23 @@ class Constant(Initializer):
         return np.full(shape, self.value, dtype=np.float32)
 
 
-def initial_tensors(specs: Iterable[ParameterSpec], seed: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Returns the full initial tensor of each spec under its canonical name, float32."""
+@dataclass(frozen=True)
+class Stored(Initializer):
+    """Values that a framework has made before, read from a safetensors file; they do not depend on the seed given here.
+
+    Attributes:
+        path: The file, which holds a tensor of the drawn name and shape.
+    """
+
+    path: Path
+
+    def draw(self, seed: int, name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+        with safe_open(self.path, framework="np") as file:
+            values: npt.NDArray[Any] = file.get_tensor(name)
+        assert values.shape == shape, (name, values.shape, shape)
+        return values
+
+
+def initial_tensors(specs: Iterable[ParameterSpec], seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Returns the full initial tensor of each spec under its canonical name, in the spec's format."""
     return {spec.name: spec.initializer.draw(seed, spec.name, spec.shape) for spec in specs}

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from core.errors import SpecError
 from core.spec.initializers import Initializer
 
@@ -22,15 +24,27 @@ INPUT = "input"
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """One tensor of a model: canonical name, full shape, and how its first values are made."""
+    """One tensor of a model: canonical name, full shape, and how its first values are made.
+
+    Attributes:
+        name: Unique in the model.
+        shape: Of the whole tensor.
+        initializer: Makes its first values.
+        dtype: NumPy's name of its numbers' format; float32 for all that is trained.
+    """
 
     name: str
     shape: Shape
     initializer: Initializer
+    dtype: str = "float32"
 
     @property
     def num_elements(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num_elements * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,7 @@ class Layer(ABC):
     """One layer of a model spec.
 
     Attributes:
-        name: Prefix of the layer's parameter names, unique in the model.
+        name: Prefix of the layer's parameter names, but for `Native`; unique in the model.
         inputs: Names of the earlier layers whose outputs it takes, in order; none stands for the layer before it.
             `INPUT` names the samples.
         num_inputs: How many it takes.

@@ -27,7 +27,7 @@ def run_rank(run_dir: Path) -> NoReturn:
     Everything that it or a library prints goes to logs/rank<r>.log; its events tell the parent the rest.
     """
     config = load_frozen(run_dir)
-    assembly = assemble(config, load_catalogue())
+    assembly = assemble(config, load_catalogue(), run_dir)
     rank = assembly.backend.read_rank(config.device.value)
     _redirect_output(events.rank_log(run_dir, rank.rank))
     writer = events.EventWriter(events.rank_events(run_dir, rank.rank), rank.rank, is_shared=config.nodes > 1)

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import core
-from core.contracts import Backend, DeviceProbe, Engine, EngineRequest, LaunchCommand, LaunchJob, RankInfo
+from core.contracts import (
+    Backend,
+    DescribeRequest,
+    DeviceProbe,
+    Engine,
+    EngineRequest,
+    LaunchCommand,
+    LaunchJob,
+    RankInfo,
+)
 from core.errors import ConfigError, DeviceError
 from plugins.torch_npu_backend import device as devices
 from plugins.torch_npu_backend.launcher import LaunchRequest
@@ -22,6 +31,7 @@ from plugins.torch_npu_backend.outside import rank_variables
 if TYPE_CHECKING:
     import torch
 
+DESCRIBE_MODULE = "plugins.torch_npu_backend.describe"
 LAUNCHER_MODULE = "plugins.torch_npu_backend.launcher"
 
 
@@ -55,12 +65,7 @@ class TorchNpuBackend(Backend):
         return {"npu": "hccl", "cuda": "nccl", "cpu": "gloo"}[device]
 
     def launch_command(self, job: LaunchJob) -> LaunchCommand:
-        if "torch" not in devices.package_versions(self._python):
-            raise DeviceError(
-                "Backend 'torch_npu' needs PyTorch, which is not installed.",
-                received=f"interpreter {self._python}",
-                remedy="pip install 'anycard[torch]', or 'anycard[npu]' on a machine with NPUs and CANN.",
-            )
+        self._check_installed()
         if self.options.port and (job.is_external or job.rendezvous):
             raise ConfigError(
                 "'backend.port' would be without effect: the ranks do not meet at a port of this machine's choice.",
@@ -97,6 +102,13 @@ class TorchNpuBackend(Backend):
             peer=host if job.rendezvous else None,
         )
 
+    def describe_command(self, request: DescribeRequest) -> LaunchCommand:
+        self._check_installed()
+        return LaunchCommand(
+            argv=(self._python, "-m", DESCRIBE_MODULE, request.to_json()),
+            environment={**devices.AUTOLOAD, **_source_path()},
+        )
+
     def read_rank(self, device: str) -> RankInfo:
         variables = rank_variables()
         return RankInfo(
@@ -119,6 +131,14 @@ class TorchNpuBackend(Backend):
         from plugins.torch_npu_backend.engine import TorchEngine
 
         return TorchEngine(request, self._device)
+
+    def _check_installed(self) -> None:
+        if "torch" not in devices.package_versions(self._python):
+            raise DeviceError(
+                "Backend 'torch_npu' needs PyTorch, which is not installed.",
+                received=f"interpreter {self._python}",
+                remedy="pip install 'anycard[torch]', or 'anycard[npu]' on a machine with NPUs and CANN.",
+            )
 
     @property
     def _python(self) -> str:

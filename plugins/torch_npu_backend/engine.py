@@ -20,13 +20,20 @@ from plugins.torch_npu_backend.average import Average
 from plugins.torch_npu_backend.batch_norm import BatchStatistics
 from plugins.torch_npu_backend.full_tensors import FullTensors
 from plugins.torch_npu_backend.gradients import Gradients
-from plugins.torch_npu_backend.lowering import as_model_input, batch_norms, build_model, is_image_model
+from plugins.torch_npu_backend.lowering import (
+    as_model_input,
+    batch_norms,
+    build_model,
+    is_image_model,
+    user_buffers,
+)
 from plugins.torch_npu_backend.norm_clip import NormClip
 from plugins.torch_npu_backend.optimizer_state import OptimizerState
 from plugins.torch_npu_backend.precision import MixedPrecision
 from plugins.torch_npu_backend.program import Program, run_together
 from plugins.torch_npu_backend.step_context import StepContext, parts_per_card
 from plugins.torch_npu_backend.transforms import Transforms
+from plugins.torch_npu_backend.user_buffers import UserBuffers
 
 Choices = list[torch.Tensor | None]
 
@@ -64,6 +71,9 @@ class TorchEngine(Engine):
         )
         split_axes = tuple(axis for axis in layout.batch_axes if layout.mesh.size(axis) > 1)
         self._statistics = BatchStatistics(batch_norms(spec, self._model), split_axes, communicator)
+        may_skip = request.step.skip_non_finite or self._precision.loss_scale is not None
+        moving = [self._buffers[name] for name in user_buffers(spec)]
+        self._user_buffers = UserBuffers(moving, split_axes, communicator, may_skip)
         decay, clip_norm = request.step.ema_decay, request.step.clip_norm
         self._average = None if decay is None else Average(decay, self._parameters)
         self._clip = (
@@ -125,8 +135,10 @@ class TorchEngine(Engine):
         for step in range(window.num_steps):
             self._gradients.zero(self._step.accumulate)
             real = (window.ids[step] != PADDING_ID).sum(-1)
+            begin = self._shard * len(self._models)
+            self._user_buffers.begin(int(real[begin : begin + len(self._models)].sum()), int(real.sum()))
             for turn in range(self._step.accumulate):
-                self._tell_layers(ids[step], real, turn * rows, rows)
+                self._tell_layers(ids[step], window.ids[step], real, turn * rows, rows)
                 starts = [place * window.ids.shape[2] + turn * rows for place in range(len(self._models))]
                 places = [slice(start, start + rows) for start in starts]
                 batches = [
@@ -185,6 +197,7 @@ class TorchEngine(Engine):
                 self._precision.stepped(is_finite)
             if not is_finite:
                 self._statistics.discard()
+                self._user_buffers.discard()
                 return False
         if self._clip is not None:
             self._gradients.scale(self._clip.factor())
@@ -192,16 +205,26 @@ class TorchEngine(Engine):
         self._optimizer.apply(lr)
         with torch.no_grad():
             self._statistics.commit()
+            self._user_buffers.commit()
         if self._average is not None:
             self._average.follow()
         return True
 
-    def _tell_layers(self, ids: torch.Tensor, real: npt.NDArray[np.int64], first: int, rows: int) -> None:
+    def _tell_layers(
+        self,
+        ids: torch.Tensor,
+        host_ids: npt.NDArray[np.int64],
+        real: npt.NDArray[np.int64],
+        first: int,
+        rows: int,
+    ) -> None:
         """Tells the layers which samples the next pass runs: rows first .. first + rows - 1 of each part."""
         self._context.ids = ids[:, first : first + rows]
         self._context.counts = np.clip(real - first, 0, rows).tolist()
         begin = self._shard * len(self._models)
-        self._context.own_counts = self._context.counts[begin : begin + len(self._models)]
+        end = begin + len(self._models)
+        self._context.own_counts = self._context.counts[begin:end]
+        self._context.own_first_ids = host_ids[begin:end, first].tolist()
 
     def _prepare(self, batch: torch.Tensor, choices: Choices | None) -> torch.Tensor:
         """Returns what the model takes for a batch of stored samples."""

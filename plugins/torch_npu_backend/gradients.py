@@ -41,9 +41,10 @@ class FlatBucket:
 class Gradients:
     """All gradients of one rank.
 
-    With more than one bucket to sum, each starts travelling as soon as the backward pass has filled it, while the pass
-    goes on; with one there is nothing to overlap and no hook is paid for. Where the optimizer's state is shared out,
-    the sums are scattered after the pass: each rank gets its piece.
+    With more than one bucket to sum, each starts travelling as soon as the backward pass has filled it and those before
+    it, while the pass goes on: in one order on all ranks, whatever parameters a user's module leaves out of a step.
+    With one there is nothing to overlap and no hook is paid for. Where the optimizer's state is shared out, the sums
+    are scattered after the pass: each rank gets its piece.
 
     Args:
         parameters: By canonical name.
@@ -68,6 +69,7 @@ class Gradients:
         self._overlaps = not is_ordered and sum(bool(plan.axes) and plan.num_pieces == 1 for plan in plans) > 1
         self.buckets = [self._build_bucket(parameters, plan) for plan in plans]
         self._summed = [bucket for bucket in self.buckets if bucket.plan.axes and bucket.plan.num_pieces == 1]
+        self._num_started = 0
         self._scattered = [bucket for bucket in self.buckets if bucket.plan.num_pieces > 1]
 
     def add_replica(self, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -81,6 +83,7 @@ class Gradients:
 
     def zero(self, num_passes: int) -> None:
         """Clears all gradients before the step's `num_passes` backward passes."""
+        self._num_started = 0
         for bucket in self.buckets:
             for flat in bucket.replicas:
                 flat.zero_()
@@ -92,9 +95,8 @@ class Gradients:
             for bucket in self.buckets:
                 self._sum_in_order(bucket)
             return
-        if not self._overlaps:
-            for bucket in self._summed:
-                self._start(bucket)
+        while self._num_started < len(self._summed):
+            self._start_next()
         for bucket in self._summed:
             bucket.handle.wait()
             if bucket.wire is not None:
@@ -147,10 +149,12 @@ class Gradients:
 
     def _filled(self, bucket: FlatBucket) -> None:
         bucket.missing -= 1
-        if bucket.missing == 0:
-            self._start(bucket)
+        while self._num_started < len(self._summed) and self._summed[self._num_started].missing == 0:
+            self._start_next()
 
-    def _start(self, bucket: FlatBucket) -> None:
+    def _start_next(self) -> None:
+        bucket = self._summed[self._num_started]
+        self._num_started += 1
         if self._wire_dtype is not None:
             bucket.wire = bucket.flat.to(self._wire_dtype)
         carried = bucket.flat if bucket.wire is None else bucket.wire

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from plugins.torch_npu_backend.dropout import Dropout, dropout_key, layer_dropou
 from plugins.torch_npu_backend.precision import COMPUTE_DTYPES
 from plugins.torch_npu_backend.program import Key, Node, Program
 from plugins.torch_npu_backend.step_context import StepContext, whereabouts
+from plugins.torch_npu_backend.user_class import UserModule, build_module
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _lower_all(
         else:
             step = steps[position]
             module = lower(Site(step, request, context, part))
-            yield step.bound.layer.name, (step,), module, {step.bound.layer.name: module}
+            name = step.bound.layer.name
+            yield name, (step,), module, {"": module.module} if isinstance(module, UserModule) else {name: module}
             position += 1
 
 
@@ -164,6 +167,12 @@ def _attention(layer: spec.Attention, site: Site) -> nn.Module:
     return sequence_layers.Attention(layer.num_heads // place.num_feature_parts, dropout)
 
 
+def _native(layer: spec.Native, site: Site) -> nn.Module:
+    seed = site.request.seed
+    module = build_module(layer.target, json.loads(layer.arguments), seed)
+    return UserModule(module, layer.num_classes, seed, site.part, site.context)
+
+
 LOWERINGS: dict[type[Layer], Callable[..., nn.Module]] = {
     spec.Add: lambda layer, site: _Sum(),
     spec.AddPositions: lambda layer, site: sequence_layers.AddPositions(*site.local_shapes()),
@@ -181,6 +190,7 @@ LOWERINGS: dict[type[Layer], Callable[..., nn.Module]] = {
     spec.LayerNorm: lambda layer, site: nn.LayerNorm(layer.num_features, layer.eps),
     spec.Linear: _linear,
     spec.MaxPool2d: lambda layer, site: nn.MaxPool2d(layer.kernel_size, layer.stride, layer.padding),
+    spec.Native: _native,
     spec.ReLU: lambda layer, site: nn.ReLU(),
     spec.ReLU6: lambda layer, site: nn.ReLU6(),
     spec.Tanh: lambda layer, site: nn.Tanh(),
@@ -207,9 +217,20 @@ def batch_norms(model_spec: spec.ModelSpec, model: Program) -> list[tuple[BatchN
     return [(model.member(name), momentum) for name, momentum in momenta.items()]  # type: ignore[misc]
 
 
+def user_buffers(model_spec: spec.ModelSpec) -> list[str]:
+    """Returns the names of the buffers that users' modules change."""
+    return [one.name for layer in model_spec.layers if isinstance(layer, spec.Native) for one in layer.moving]
+
+
 def is_image_model(model: nn.Module) -> bool:
-    """Returns whether the model has convolutions, which run best on images laid out channels last."""
-    return any(isinstance(module, (sharded_layers.Conv2d, nn.MaxPool2d)) for module in model.modules())
+    """Returns whether the model has convolutions, which run best on images laid out channels last.
+
+    A user's module gets contiguous images, since it may view them in another shape.
+    """
+    modules = list(model.modules())
+    if any(isinstance(module, UserModule) for module in modules):
+        return False
+    return any(isinstance(module, (sharded_layers.Conv2d, nn.MaxPool2d)) for module in modules)
 
 
 def as_model_input(samples: torch.Tensor, channels_last: bool) -> torch.Tensor:

@@ -40,7 +40,8 @@ class Program(nn.Module):
         nodes: In the order in which they run.
         source: Name of the samples.
         final: What is done to the last output.
-        members: The modules that hold parameters and buffers, by the name of their layer.
+        members: The modules that hold parameters and buffers, by the name of their layer; "" for a user's module, whose
+            names stand as they are.
     """
 
     def __init__(
@@ -60,12 +61,16 @@ class Program(nn.Module):
     @property
     def parameters_by_name(self) -> dict[str, nn.Parameter]:
         """Parameters under their canonical names."""
-        return {f"{name}.{own}": t for name, module in self._members.items() for own, t in module.named_parameters()}
+        return {_joined(name, own): t for name, module in self._members.items() for own, t in module.named_parameters()}
 
     @property
     def buffers_by_name(self) -> dict[str, torch.Tensor]:
-        """Buffers under their canonical names; other tensors once the model has moved to another device."""
-        return {f"{name}.{own}": t for name, module in self._members.items() for own, t in module.named_buffers()}
+        """Buffers, and parameters that ask for no gradient, under their canonical names; other tensors once the model
+        has moved to another device.
+        """
+        frozen = {name: t.detach() for name, t in self.parameters_by_name.items() if not t.requires_grad}
+        buffers = {_joined(name, own): t for name, held in self._members.items() for own, t in held.named_buffers()}
+        return frozen | buffers
 
     def member(self, layer: str) -> nn.Module:
         """Returns the module of a layer that holds parameters."""
@@ -75,7 +80,8 @@ class Program(nn.Module):
         """Takes the buffers of another program of the same layers, which leaves them in memory once."""
         for name, module in self._members.items():
             for own, buffer in other.member(name).named_buffers():
-                module.register_buffer(own, buffer)
+                owner, _, leaf = own.rpartition(".")
+                setattr(module.get_submodule(owner), leaf, buffer)
 
     def forward(self, samples: torch.Tensor) -> torch.Tensor:
         return run_together([self], [samples])[0]
@@ -102,6 +108,10 @@ def run_together(programs: Sequence[Program], samples: Sequence[torch.Tensor]) -
                 del held[key]
             held[(node.name,)] = output
     return [program.final(output) for program, output in zip(programs, outputs, strict=True)]
+
+
+def _joined(layer: str, own: str) -> str:
+    return f"{layer}.{own}" if layer else own
 
 
 def _arguments(node: Node, held: dict[Key, torch.Tensor]) -> list[torch.Tensor]:

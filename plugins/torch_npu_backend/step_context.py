@@ -20,12 +20,14 @@ class StepContext:
             one part, or several in a row where the batch is computed in more parts than there are cards.
         counts: Real rows of each part of the batch; they come before its padding.
         own_counts: Those of this rank's parts.
+        own_first_ids: The first sample of each of this rank's parts, -1 for padding; on the host.
     """
 
     epoch: int = 0
     ids: torch.Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.int64))
     counts: list[int] = field(default_factory=list)
     own_counts: list[int] = field(default_factory=list)
+    own_first_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -134,9 +134,10 @@ def test_normalizing_goes_by_channel() -> None:
 
 
 def test_four_parts_of_a_batch_equal_the_whole() -> None:
+    """With SGD: Adam's first updates go by the gradient's sign, which may be all rounding."""
     batches = window(5, 16, (1, 28, 28), 10)
-    whole, parts = build_engine(LENET5, Adam()), build_engine(LENET5, Adam(), accumulate=4)
-    one, two = (engine.train(batches, np.full(5, 1e-3)) for engine in (whole, parts))
+    whole, parts = build_engine(LENET5, SGD()), build_engine(LENET5, SGD(), accumulate=4)
+    one, two = (engine.train(batches, np.full(5, 0.01)) for engine in (whole, parts))
     np.testing.assert_allclose(one.losses, two.losses, rtol=1e-5)
     assert np.array_equal(one.correct, two.correct)
     for name, array in whole.gather().parameters.items():
